@@ -1,0 +1,176 @@
+"""Runs a job's units (files, shards) over processes or on Spark: resume, error budget, progress, one summary.
+
+A job is a `pools.manifest.Run`, a list of `Unit`s and a picklable function that does one unit: it reads, calls pure
+functions, writes its files atomically and returns an `Outcome`. The engine marks the unit as done after that, so a
+killed run redoes only what has no mark.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
+
+from pipeline.progress import Progress
+from pools.errors import InputError, WinnowError, WorkFailed
+from pools.manifest import Outcome, Run
+
+T = TypeVar("T")
+R = TypeVar("R")
+EngineName = Literal["local", "spark"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One piece of work: `name` is its stem, `inputs` the digest of what it reads, `args` what its function takes."""
+
+    name: str
+    inputs: str
+    args: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task that raised: the error in one line, with a traceback if it was not one of ours."""
+
+    message: str
+    input_error: InputError | None = None  # the user's mistake: ends the job, where other failures are counted
+
+
+class Engine(Protocol):
+    """Applies a picklable function to each task; results come as they are ready, with the task's index."""
+
+    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R | Failed]]: ...
+
+
+def default_workers() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Local:
+    """Processes on this machine; `workers=0` works in this process. At most twice as many tasks wait as there are workers."""
+
+    workers: int
+
+    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
+        one = functools.partial(attempt, work)
+        if self.workers == 0 or len(tasks) < 2:
+            yield from ((i, one(task)) for i, task in enumerate(tasks))
+            return
+        # forkserver: workers do not inherit threads, locks or open connections of this process.
+        context = multiprocessing.get_context("forkserver")
+        with ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context) as pool:
+            waiting: dict[Future[R | Failed], int] = {}
+            upcoming = iter(enumerate(tasks))
+            try:
+                while True:
+                    while len(waiting) < 2 * self.workers and (following := next(upcoming, None)) is not None:
+                        waiting[pool.submit(one, following[1])] = following[0]
+                    if not waiting:
+                        return
+                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                        yield waiting.pop(future), future.result()
+            except BrokenProcessPool as e:
+                names = sorted(getattr(tasks[i], "name", str(i)) for i in waiting.values())
+                raise WorkFailed(
+                    f"a worker process was killed (out of memory?) while working on {', '.join(names[:4])}\n"
+                    "  → run again to go on; use fewer --workers if memory was the reason"
+                ) from e
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def attempt(work: Callable[[T], R], task: T) -> R | Failed:
+    try:
+        return work(task)
+    except InputError as e:
+        return Failed(str(e), e)
+    except WinnowError as e:
+        return Failed(str(e))
+    except Exception as e:
+        return Failed(f"{type(e).__name__}: {e}\n{traceback.format_exc(limit=-4)}")
+
+
+def make_engine(name: EngineName, workers: int | None) -> Engine:
+    """`local` with so many processes (default: one a core), or `spark` on the session there is or a local one."""
+    if name == "local":
+        return Local(default_workers() if workers is None else workers)
+    if name == "spark":
+        from pipeline.spark import Spark
+
+        return Spark(workers)
+    raise InputError(f"unknown engine {name!r}", where="--engine", expected="local or spark")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, nothing of which changes a result."""
+
+    engine: EngineName = "local"
+    workers: int | None = None
+    overwrite: bool = False
+    quiet: bool = False
+    max_failed: int = 10  # failed units after which the job gives up
+
+
+def run(
+    run_: Run,
+    units: Sequence[Unit],
+    work: Callable[[Unit], Outcome],
+    options: Options,
+    finish: Callable[[Outcome], Outcome] | None = None,
+) -> Outcome:
+    """Does every unit that is not done, then `finish` (for files over all units), then the manifest.
+
+    Raises InputError if the output is another run's, WorkFailed if a unit failed: all others are done by then (up to the
+    error budget), and a rerun tries the failed ones again.
+    """
+    if not options.overwrite and (manifest := run_.finished()) is not None:
+        Progress.note(f"{run_.stage}: done before, nothing to do ({run_.output})", quiet=options.quiet)
+        return Outcome(manifest["counts"], tuple(manifest["problems"]))
+    run_.claim(overwrite=options.overwrite)
+    outcomes = {u.name: o for u in units if (o := run_.done(u.name, u.inputs)) is not None}
+    todo = [u for u in units if u.name not in outcomes]
+    if outcomes:
+        Progress.note(
+            f"{run_.stage}: {len(outcomes)} of {len(units)} units done before, {len(todo)} to do", quiet=options.quiet
+        )
+    failed: dict[str, str] = {}
+    engine = make_engine(options.engine, options.workers)
+    with Progress(run_.stage, len(todo), quiet=options.quiet) as progress:
+        for i, result in engine.map(functools.partial(_do_unit, run_, work), todo):
+            if isinstance(result, Failed):
+                if result.input_error is not None:
+                    raise result.input_error
+                failed[todo[i].name] = result.message
+                if len(failed) > options.max_failed:
+                    break
+            else:
+                outcomes[todo[i].name] = result
+            progress.advance(failed=len(failed))
+    if failed:
+        lines = "\n".join(f"  {name}: {message}" for name, message in sorted(failed.items()))
+        raise WorkFailed(
+            f"{run_.stage}: {len(failed)} of {len(units)} units failed, {len(outcomes)} done\n{lines}\n"
+            "  → run again to retry them"
+        )
+    # In the units' order, so that the totals do not depend on which was ready first.
+    total = sum((outcomes[u.name] for u in units), Outcome())
+    if finish is not None:
+        total = finish(total)
+    run_.finish(total.check())
+    return total
+
+
+def _do_unit(run_: Run, work: Callable[[Unit], Outcome], unit: Unit) -> Outcome:
+    outcome = work(unit).check()
+    run_.mark(unit.name, unit.inputs, outcome)
+    return outcome

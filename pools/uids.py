@@ -1,0 +1,282 @@
+"""128-bit ids of samples: made, packed, hashed, and kept as sorted lists.
+
+A uid is 32 hex digits in tables and in json; in arrays it is two unsigned 64-bit words (high, low), which is
+the record of DataComp's `.npy` lists. Sorted means lexicographic over (high, low), which is the order of the hex.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pools import store
+from pools.errors import InputError
+
+UID = np.dtype("u8,u8")
+Uids = NDArray[np.void]
+_NPY_MAGIC = b"\x93NUMPY"
+# Value of each ASCII hex digit, 255 for every other byte.
+_DIGIT = np.full(256, 255, np.uint8)
+_DIGIT[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
+_DIGIT[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
+
+
+def new(url: str, alt: str) -> str:
+    """The uid of a new candidate: MD5 over alt text + url in UTF-8, as cc2dataset writes it."""
+    return hashlib.md5((alt + url).encode(), usedforsecurity=False).hexdigest()
+
+
+def pack(uids: pa.Array | pa.ChunkedArray | Iterable[str], *, where: str | None = None) -> Uids:
+    """Hex digits to records: (n,) strings → (n,) `u8,u8`. Raises InputError naming the first bad row."""
+    array = uids if isinstance(uids, pa.Array | pa.ChunkedArray) else pa.array(list(uids), pa.string())
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    array = array.cast(pa.large_binary())
+    if len(array) == 0:
+        return np.empty(0, UID)
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    lengths = np.diff(offsets)
+    if array.null_count or (lengths != 32).any():
+        bad = next(i for i, u in enumerate(array) if not u.is_valid or len(u.as_py()) != 32)
+        raise _bad_uid(array[bad].as_py(), bad, where)
+    digits = _DIGIT[np.frombuffer(array.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]].reshape(-1, 32)
+    if (wrong := (digits > 15).any(axis=1)).any():
+        bad = int(wrong.argmax())
+        raise _bad_uid(array[bad].as_py(), bad, where)
+    octets = (digits[:, 0::2] << 4) | digits[:, 1::2]
+    words = np.ascontiguousarray(octets).view(">u8").astype(np.uint64)
+    return words.view(UID).reshape(-1)
+
+
+def _bad_uid(value: bytes | None, row: int, where: str | None) -> InputError:
+    shown = "null" if value is None else repr(value.decode("utf-8", "replace"))
+    return InputError(
+        f"row {row}: uid {shown}",
+        where=where,
+        expected="32 hex digits",
+        fix="keep uids as strings (a spreadsheet or CSV reader may have turned them into numbers)",
+    )
+
+
+def unpack(uids: Uids) -> pa.Array:
+    """Records to hex digits: (n,) `u8,u8` → (n,) strings, lower case."""
+    if len(uids) == 0:
+        return pa.array([], pa.string())
+    octets = _words(uids).astype(">u8").view(np.uint8).reshape(-1, 16)
+    hexes = np.frombuffer(b"0123456789abcdef", np.uint8)
+    digits = np.empty((len(uids), 32), np.uint8)
+    digits[:, 0::2], digits[:, 1::2] = hexes[octets >> 4], hexes[octets & 15]
+    offsets = np.arange(0, 32 * (len(uids) + 1), 32, dtype=np.int64)
+    large = pa.LargeStringArray.from_buffers(len(uids), pa.py_buffer(offsets), pa.py_buffer(digits))
+    return large.cast(pa.string())
+
+
+def hash64(uids: Uids, seed: int) -> NDArray[np.uint64]:
+    """One well-mixed 64-bit value per uid and seed, which decides everything random.
+
+    splitmix64 (Steele, Lea, Flood 2014) over both halves: uids that people bring are not uniform.
+    """
+    words = _words(uids)
+    state = _splitmix(np.full(len(words), np.uint64(seed & (2**64 - 1))))
+    return _splitmix(_splitmix(state ^ words[:, 0]) ^ words[:, 1])
+
+
+def _splitmix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        z = x + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def _words(uids: Uids) -> NDArray[np.uint64]:
+    return np.ascontiguousarray(uids).view(np.uint64).reshape(-1, 2)
+
+
+# Sorted lists ---------------------------------------------------------------------------------------------------------
+
+
+def sort(uids: Uids) -> Uids:
+    """The same uids in order, repeats kept."""
+    words = _words(uids)
+    order = np.argsort(words[:, 0], kind="stable")
+    high = words[order, 0]
+    # Comparing whole records is ten times slower than sorting one word; few uids share their high word, unless repeated.
+    if (high[1:] == high[:-1]).any():
+        order = np.lexsort((words[:, 1], words[:, 0]))
+    return words[order].view(UID).reshape(-1)
+
+
+def first_unsorted(uids: Uids) -> int | None:
+    """Index of the first uid that is smaller than the one before it, None if the list is sorted."""
+    step = 1 << 20
+    for start in range(0, max(len(uids) - 1, 0), step):
+        words = _words(uids[start : start + step + 1])
+        high, low = words[:, 0], words[:, 1]
+        down = (high[1:] < high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] < low[:-1]))
+        if down.any():
+            return start + int(down.argmax()) + 1
+    return None
+
+
+def unique(uids: Uids) -> Uids:
+    """A sorted list without its repeats."""
+    words = _words(uids)
+    if len(words) == 0:
+        return np.empty(0, UID)
+    new_one = np.ones(len(words), bool)
+    new_one[1:] = (words[1:] != words[:-1]).any(axis=1)
+    return words[new_one].view(UID).reshape(-1)
+
+
+def union(a: Uids, b: Uids) -> Uids:
+    """Uids in either list, each once, sorted."""
+    return unique(sort(np.concatenate([a, b])))
+
+
+def intersect(a: Uids, b: Uids) -> Uids:
+    """Uids in both sorted lists, each once, sorted."""
+    a = unique(a)
+    return a[count(b, a) > 0]
+
+
+def minus(a: Uids, b: Uids) -> Uids:
+    """Uids of the sorted list `a` that are not in the sorted list `b`, each once, sorted."""
+    a = unique(a)
+    return a[count(b, a) == 0]
+
+
+def count(sorted_list: Uids, uids: Uids) -> NDArray[np.int64]:
+    """How often each of `uids` (in any order) stands in the sorted list: (n,) → (n,)."""
+    words, wanted = _words(sorted_list), _words(uids)
+    high = np.ascontiguousarray(words[:, 0])
+    left = np.searchsorted(high, wanted[:, 0], "left")
+    right = np.searchsorted(high, wanted[:, 0], "right")
+    low = words[:, 1]
+    return _bisect(low, wanted[:, 1], left, right, upper=True) - _bisect(low, wanted[:, 1], left, right, upper=False)
+
+
+def _bisect(
+    low: NDArray[np.uint64], value: NDArray[np.uint64], lo: NDArray[np.int64], hi: NDArray[np.int64], *, upper: bool
+) -> NDArray[np.int64]:
+    """searchsorted of value[i] within low[lo[i]:hi[i]], all rows at once."""
+    lo, hi = lo.astype(np.int64), hi.astype(np.int64)
+    while (active := lo < hi).any():
+        middle = (lo + hi) // 2
+        probe = low[np.where(active, middle, 0)]
+        right = (probe <= value) if upper else (probe < value)
+        lo = np.where(active & right, middle + 1, lo)
+        hi = np.where(active & ~right, middle, hi)
+    return lo
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+Kind = Literal["keep", "remove"]
+
+
+@dataclass(frozen=True)
+class ListInfo:
+    """The sidecar `<list>.npy.json`: what the uids are for. A list without one is a keep list."""
+
+    kind: Kind = "keep"
+    count: int | None = None
+    recipe: str | None = None  # digest of the recipe that made the list
+
+
+def write_list(path: str, uids: Uids, *, kind: Kind = "keep", recipe: str | None = None) -> None:
+    """Sorts and writes a DataComp uid list (`.npy`, `u8,u8`) and its sidecar, each atomically."""
+    ordered = sort(uids)
+    with store.atomic(path) as f:
+        np.lib.format.write_array(f, ordered, version=(1, 0), allow_pickle=False)
+    info = ListInfo(kind, len(ordered), recipe)
+    store.write_json(path + ".json", asdict(info))
+
+
+def read_info(path: str) -> ListInfo:
+    """The sidecar of a list, or what its absence means."""
+    if not store.exists(path + ".json"):
+        return ListInfo()
+    known = {k: v for k, v in store.read_json(path + ".json").items() if k in ListInfo.__dataclass_fields__}
+    return ListInfo(**known)
+
+
+def read_list(path: str, *, kind: Kind = "keep") -> Uids:
+    """A sorted uid list from `.npy` or a raw memory map of the same records; memory-mapped where the file is local.
+
+    Raises InputError for another dtype, an unsorted list, or a list of the other kind.
+    """
+    if not store.exists(path):
+        raise InputError("no such uid list", where=path)
+    if (info := read_info(path)).kind != kind:
+        raise InputError(f"this is a list of uids to {info.kind}", where=path, expected=f"a list of uids to {kind}")
+    uids = _load(path)
+    if (row := first_unsorted(uids)) is not None:
+        raise InputError(
+            f"row {row} is smaller than row {row - 1}",
+            where=path,
+            expected="uids in sorted order",
+            fix=f"winnow uids sort {path} --output SORTED.npy",
+        )
+    return uids
+
+
+def _load(path: str) -> Uids:
+    with store.open_input(path) as f:
+        raw = not f.read(6).startswith(_NPY_MAGIC)
+        if not raw and not store.is_local(path):
+            f.seek(0)
+            return _checked(_read_npy(f, path), path)
+    if raw:
+        return _load_raw(path)
+    return _checked(_read_npy(store.local_path(path), path), path)
+
+
+def _read_npy(source: Any, path: str) -> NDArray[Any]:
+    try:
+        mode: Literal["r"] | None = "r" if isinstance(source, str | os.PathLike) else None
+        return np.load(source, mmap_mode=mode, allow_pickle=False)  # type: ignore[no-any-return]
+    except ValueError as e:
+        # An empty array cannot be mapped; objects (pickles) and cut files are refused.
+        if mode and "mmap" in str(e):
+            return np.load(source, allow_pickle=False)  # type: ignore[no-any-return]
+        raise InputError(f"unreadable .npy: {e}", where=path, expected="a whole .npy of dtype u8,u8") from e
+
+
+def _checked(array: NDArray[Any], path: str) -> Uids:
+    fields = array.dtype.fields
+    two_words = fields is not None and [t.str for t, *_ in fields.values()] == ["<u8", "<u8"]
+    if not two_words or array.dtype.itemsize != 16 or array.ndim != 1:
+        raise InputError(
+            f"dtype {array.dtype}, {array.ndim} dimension(s)",
+            where=path,
+            expected="a list of dtype u8,u8 (high and low half of each uid)",
+            fix="make it with `winnow uids convert`, or numpy.array([(high, low), …], 'u8,u8')",
+        )
+    return array.view(UID)
+
+
+def _load_raw(path: str) -> Uids:
+    size = store.size(path)
+    if size % 16:
+        raise InputError(f"{size} bytes, neither .npy nor a whole number of 16-byte records", where=path, expected="u8,u8")
+    if store.is_local(path) and size:
+        return np.memmap(store.local_path(path), UID, mode="r")
+    with store.open_input(path) as f:
+        return np.frombuffer(f.read(), UID)
+
+
+def digest(uids: Uids) -> str:
+    """SHA-256 over the records as they lie in a list file."""
+    sha = hashlib.sha256()
+    step = 1 << 20
+    for start in range(0, len(uids), step):
+        sha.update(np.ascontiguousarray(uids[start : start + step]).view(np.uint8))
+    return sha.hexdigest()

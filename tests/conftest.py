@@ -1,0 +1,34 @@
+"""Shared fixtures: the real input beside the checkout, and one Spark session for all tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# One thread a process: the numeric libraries get many times slower when several processes want all cores.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """`../shared/data`; the test is skipped, by name, where it is absent."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"no real input: {SHARED / 'data'} is absent")
+    return SHARED / "data"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one local Spark session of a test run."""
+    from pipeline.spark import session
+
+    built = session(2)
+    yield built
+    built.stop()
