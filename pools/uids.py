@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ def pack(uids: pa.Array | pa.ChunkedArray | Iterable[str], *, where: str | None 
         raise _bad_uid(array[bad].as_py(), bad, where)
     octets = (digits[:, 0::2] << 4) | digits[:, 1::2]
     words = np.ascontiguousarray(octets).view(">u8").astype(np.uint64)
-    return words.view(UID).reshape(-1)
+    return _records(words)
 
 
 def _bad_uid(value: bytes | None, row: int, where: str | None) -> InputError:
@@ -96,6 +96,11 @@ def _splitmix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return z ^ (z >> np.uint64(31))
 
 
+def _records(words: NDArray[np.uint64]) -> Uids:
+    records: Uids = words.view(UID).reshape(-1)
+    return records
+
+
 def _words(uids: Uids) -> NDArray[np.uint64]:
     return np.ascontiguousarray(uids).view(np.uint64).reshape(-1, 2)
 
@@ -111,7 +116,7 @@ def sort(uids: Uids) -> Uids:
     # Comparing whole records is ten times slower than sorting one word; few uids share their high word, unless repeated.
     if (high[1:] == high[:-1]).any():
         order = np.lexsort((words[:, 1], words[:, 0]))
-    return words[order].view(UID).reshape(-1)
+    return _records(words[order])
 
 
 def first_unsorted(uids: Uids) -> int | None:
@@ -133,7 +138,7 @@ def unique(uids: Uids) -> Uids:
         return np.empty(0, UID)
     new_one = np.ones(len(words), bool)
     new_one[1:] = (words[1:] != words[:-1]).any(axis=1)
-    return words[new_one].view(UID).reshape(-1)
+    return _records(words[new_one])
 
 
 def union(a: Uids, b: Uids) -> Uids:
@@ -144,13 +149,15 @@ def union(a: Uids, b: Uids) -> Uids:
 def intersect(a: Uids, b: Uids) -> Uids:
     """Uids in both sorted lists, each once, sorted."""
     a = unique(a)
-    return a[count(b, a) > 0]
+    both: Uids = a[count(b, a) > 0]
+    return both
 
 
 def minus(a: Uids, b: Uids) -> Uids:
     """Uids of the sorted list `a` that are not in the sorted list `b`, each once, sorted."""
     a = unique(a)
-    return a[count(b, a) == 0]
+    rest: Uids = a[count(b, a) == 0]
+    return rest
 
 
 def count(sorted_list: Uids, uids: Uids) -> NDArray[np.int64]:
@@ -195,9 +202,40 @@ def write_list(path: str, uids: Uids, *, kind: Kind = "keep", recipe: str | None
     """Sorts and writes a DataComp uid list (`.npy`, `u8,u8`) and its sidecar, each atomically."""
     ordered = sort(uids)
     with store.atomic(path) as f:
-        np.lib.format.write_array(f, ordered, version=(1, 0), allow_pickle=False)
+        _save(f, ordered)
     info = ListInfo(kind, len(ordered), recipe)
     store.write_json(path + ".json", asdict(info))
+
+
+def write_part(path: str, chunks: list[Uids]) -> None:
+    """Writes the uids of one unit as a sorted `.npy`, to be merged by `merge_parts`."""
+    with store.atomic(path) as f:
+        _save(f, sort(np.concatenate([np.empty(0, UID), *chunks])))
+
+
+def merge_parts(
+    parts: list[str], path: str, *, kind: Kind = "keep", recipe: str | None = None, rows_in_memory: int = 1 << 24
+) -> None:
+    """Merges sorted parts into one sorted list, holding about `rows_in_memory` uids at a time, and writes its sidecar.
+
+    The range of the high word is cut into equal intervals; each is gathered from all parts, sorted and appended.
+    """
+    arrays = [load(p) for p in parts]
+    total = sum(len(a) for a in arrays)
+    intervals = max(1, -(-total // rows_in_memory))
+    borders = [np.uint64(i * 2**64 // intervals) for i in range(1, intervals)]
+    cuts = [[0, *np.searchsorted(a["f0"], borders, "left"), len(a)] for a in arrays]
+    with store.atomic(path) as f:
+        header = {"descr": np.lib.format.dtype_to_descr(UID), "fortran_order": False, "shape": (total,)}  # type: ignore[no-untyped-call]
+        np.lib.format.write_array_header_1_0(f, header)  # type: ignore[no-untyped-call]
+        for i in range(intervals):
+            gathered = [np.empty(0, UID), *(a[c[i] : c[i + 1]] for a, c in zip(arrays, cuts, strict=True))]
+            f.write(sort(np.concatenate(gathered)).tobytes())
+    store.write_json(path + ".json", asdict(ListInfo(kind, total, recipe)))
+
+
+def _save(f: IO[bytes], uids: Uids) -> None:
+    np.lib.format.write_array(f, uids, version=(1, 0), allow_pickle=False)  # type: ignore[no-untyped-call]
 
 
 def read_info(path: str) -> ListInfo:
@@ -217,18 +255,19 @@ def read_list(path: str, *, kind: Kind = "keep") -> Uids:
         raise InputError("no such uid list", where=path)
     if (info := read_info(path)).kind != kind:
         raise InputError(f"this is a list of uids to {info.kind}", where=path, expected=f"a list of uids to {kind}")
-    uids = _load(path)
+    uids = load(path)
     if (row := first_unsorted(uids)) is not None:
         raise InputError(
             f"row {row} is smaller than row {row - 1}",
             where=path,
             expected="uids in sorted order",
-            fix=f"winnow uids sort {path} --output SORTED.npy",
+            fix=f"winnow uids convert {path} --output SORTED.npy",
         )
     return uids
 
 
-def _load(path: str) -> Uids:
+def load(path: str) -> Uids:
+    """The records of a `.npy` or a raw memory map, in the order they have; memory-mapped where the file is local."""
     with store.open_input(path) as f:
         raw = not f.read(6).startswith(_NPY_MAGIC)
         if not raw and not store.is_local(path):
@@ -242,7 +281,8 @@ def _load(path: str) -> Uids:
 def _read_npy(source: Any, path: str) -> NDArray[Any]:
     try:
         mode: Literal["r"] | None = "r" if isinstance(source, str | os.PathLike) else None
-        return np.load(source, mmap_mode=mode, allow_pickle=False)  # type: ignore[no-any-return]
+        array: NDArray[Any] = np.load(source, mmap_mode=mode, allow_pickle=False)
+        return array
     except ValueError as e:
         # An empty array cannot be mapped; objects (pickles) and cut files are refused.
         if mode and "mmap" in str(e):
@@ -260,7 +300,8 @@ def _checked(array: NDArray[Any], path: str) -> Uids:
             expected="a list of dtype u8,u8 (high and low half of each uid)",
             fix="make it with `winnow uids convert`, or numpy.array([(high, low), …], 'u8,u8')",
         )
-    return array.view(UID)
+    records: Uids = array.view(UID)
+    return records
 
 
 def _load_raw(path: str) -> Uids:
@@ -278,5 +319,5 @@ def digest(uids: Uids) -> str:
     sha = hashlib.sha256()
     step = 1 << 20
     for start in range(0, len(uids), step):
-        sha.update(np.ascontiguousarray(uids[start : start + step]).view(np.uint8))
+        sha.update(uids[start : start + step].tobytes())
     return sha.hexdigest()

@@ -1,0 +1,51 @@
+"""Rules on the size of the image as it was served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from filters.registry import register
+
+
+@register("image_size")
+@dataclass(frozen=True)
+class ImageSize:
+    """Images whose short side is `min_side` pixels or more and whose long side is at most `max_aspect` times the short.
+
+    Bounds included; a side of 0 drops the image, a null side is not judged. DataComp (section 3): 200 and 3.0.
+    """
+
+    min_side: int | None = None
+    max_aspect: float | None = None
+    needs: ClassVar[tuple[str, ...]] = ("original_width", "original_height")
+
+    def __post_init__(self) -> None:
+        if self.min_side is None and self.max_aspect is None:
+            raise ValueError("no bound given; takes min_side, max_aspect")
+        if self.max_aspect is not None and self.max_aspect < 1:
+            raise ValueError(f"max_aspect {self.max_aspect} is below 1, which no image can meet")
+
+    def keep(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        short, long = self._sides(batch)
+        mask = pc.greater(short, 0)
+        if self.min_side is not None:
+            mask = pc.and_(mask, pc.greater_equal(short, self.min_side))
+        if self.max_aspect is not None:
+            # A quotient of doubles, as the reference computes it; a product would round elsewhere. 0 / 0 is dropped above.
+            mask = pc.and_(mask, pc.less_equal(pc.divide(long, short), self.max_aspect))
+        return mask
+
+    def measure(self, batch: pa.RecordBatch) -> pa.Array:
+        width, height = batch["original_width"].cast(pa.string()), batch["original_height"].cast(pa.string())
+        return pc.binary_join_element_wise(width, height, "x")
+
+    def _sides(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+        width, height = batch["original_width"].cast(pa.float64()), batch["original_height"].cast(pa.float64())
+        return (
+            pc.min_element_wise(width, height, skip_nulls=False),
+            pc.max_element_wise(width, height, skip_nulls=False),
+        )

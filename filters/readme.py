@@ -1,0 +1,55 @@
+"""Writes `filters/README.md` from the registry: `python -m filters.readme`."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from pathlib import Path
+
+import filters.recipe  # noqa: F401  (registers all filters)
+from filters.combine import COMBINATORS
+from filters.registry import option_names, registered
+
+PATH = Path(__file__).with_name("README.md")
+
+HEAD = """# Filters
+
+Made from the filters themselves by `make docs`; a test holds that it is up to date.
+
+A recipe is a list of filters under `keep`; a row must pass all of them, in this order, so cheap ones go first. A row that cannot be judged (a null or
+NaN where the filter looks) is dropped and counted as unscored. `min_…` and `max_…` are inclusive, `above` and `below` exclusive. A fraction says of what:
+`of: pool` counts all rows of the pool, unscored ones too; `of: input` the rows that reach the stage.
+
+```yaml
+name: mine
+keep:
+  - image_size: {min_side: 200, max_aspect: 3.0}
+  - any:
+      - language: {is: [en, de]}
+      - clip_score: {model: l14, min: 0.3}
+```
+"""
+
+
+def render() -> str:
+    """The whole page as markdown."""
+    parts = [HEAD]
+    for name, cls in registered().items():
+        options = []
+        for option, field in option_names(cls).items():
+            required = field.default is dataclasses.MISSING
+            options.append(
+                f"`{option}`" + (" (required)" if required else "" if field.default is None else f" = {field.default}")
+            )
+        parts.append(f"## {name}\n\n{inspect.getdoc(cls)}\n\nOptions: {', '.join(options)}.\n")
+    lines = [f"- `{name}`: {inspect.getdoc(cls)}" for name, cls in COMBINATORS.items()]
+    parts.append(
+        "## Combinators\n\nThey nest, in three-valued logic: `any` of null and true is true, `not` null is null.\n\n"
+        + "\n".join(lines)
+        + "\n"
+    )
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PATH.write_text(render(), encoding="utf-8")

@@ -1,0 +1,191 @@
+"""A recipe: which rows of a pool to keep. YAML → rules → (fitted to a pool) filters → a verdict for each row."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import yaml
+
+from filters import document, image, language, score, text  # noqa: F401  (imported to register their filters)
+from filters.combine import COMBINATORS, Combinator, Rule, fit_rule
+from filters.document import Node
+from filters.models import PACKAGED, sha256
+from filters.registry import Filter, Scan, build, name_of, option_names, options_of, registered
+from pools import store
+from pools.errors import InputError
+from pools.manifest import digest_of
+from pools.schema import VERDICTS
+
+KEYS = ("name", "description", "keep")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Rules in order; a row must pass all of them, so cheap ones go first."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    description: str = ""
+
+    @classmethod
+    def load(cls, path: str) -> Recipe:
+        if not store.exists(path):
+            raise InputError("no such recipe", where=path, expected="a YAML file, or a name that `winnow recipes` lists")
+        try:
+            content = store.read_bytes(path).decode("utf-8")
+        except UnicodeDecodeError as e:
+            raise InputError(f"not UTF-8 at byte {e.start}", where=path, expected="a YAML file") from e
+        return cls.parse(content, path)
+
+    @classmethod
+    def parse(cls, content: str, where: str = "recipe") -> Recipe:
+        """A recipe from YAML. Raises InputError with file and line."""
+        root = document.parse(content, where)
+        if not isinstance(root.value, dict):
+            raise InputError("not a map", where=f"{where}:{root.line}", expected="name: … and keep: …")
+        for key, node in root.value.items():
+            if key not in KEYS:
+                raise InputError(f"unknown key {key!r}", where=f"{where}:{node.line}", expected=f"one of {', '.join(KEYS)}")
+        if "keep" not in root.value:
+            raise InputError("key 'keep' is missing", where=where, expected="keep: a list of filters, [] for all rows")
+        name = root.value.get("name", Node(store.name(where).removesuffix(".yaml"), 1))
+        if not isinstance(name.value, str):
+            raise InputError(f"name is {name.value!r}", where=f"{where}:{name.line}", expected="a word")
+        description = root.value.get("description", Node("", 1)).value
+        return cls(name.value, tuple(_rules(root.value["keep"], where)), str(description))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Columns that the rules read, each once."""
+        return tuple(dict.fromkeys(c for rule in self.rules for c in rule.needs))
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return tuple(_name(rule) for rule in self.rules)
+
+    def resolved(self) -> dict[str, Any]:
+        """The recipe with every default written out."""
+        return {"name": self.name, "description": self.description, "keep": [_spelled(r) for r in self.rules]}
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the resolved rules: two spellings of one recipe are one. A file enters by its own SHA-256."""
+        return digest_of([_spelled(r, files_by_hash=True) for r in self.rules])
+
+    def fit(self, pool: Scan) -> Fitted:
+        """Each rule fitted in order: to the pool, or to the rows that all rules before it keep."""
+        stages: list[Filter] = []
+        for rule in self.rules:
+            stages.append(fit_rule(rule, pool, pool.through(tuple(stages))))
+        return Fitted(self.stages, tuple(stages))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A recipe ready to judge rows, anywhere."""
+
+    names: tuple[str, ...]
+    stages: tuple[Filter, ...]
+
+    def judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A verdict (`pools.schema.VERDICTS`) for each row of each batch; a batch needs `uid` and the rules' columns."""
+        for batch in batches:
+            yield self._judge_one(batch)
+
+    def _judge_one(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        uids, rows = batch["uid"], np.arange(len(batch))
+        dropped_by = np.full(len(batch), -1, np.int16)
+        values = np.full(len(batch), None, object)
+        for i, stage in enumerate(self.stages):
+            mask = stage.keep(batch)
+            keep = mask.fill_null(False).to_numpy(zero_copy_only=False)
+            if not keep.all():
+                dropped = batch.filter(pa.array(~keep))
+                measured = stage.measure(dropped).cast(pa.string()).to_numpy(zero_copy_only=False)
+                judged = mask.is_valid().filter(pa.array(~keep)).to_numpy(zero_copy_only=False)
+                dropped_by[rows[~keep]] = i
+                # A null value says unscored, so what was judged has a text, be it empty.
+                values[rows[~keep]] = [("" if v is None else v) if ok else None for v, ok in zip(measured, judged, strict=True)]
+            rows, batch = rows[keep], batch.filter(pa.array(keep))
+        gone = dropped_by >= 0
+        reasons = pa.DictionaryArray.from_arrays(pa.array(dropped_by, mask=~gone), pa.array(self.names or [""])).cast(
+            pa.string()
+        )
+        columns = [uids, pa.array(dropped_by, mask=~gone), reasons, pa.array(values, pa.string())]
+        return pa.record_batch(columns, schema=VERDICTS.schema)
+
+    def survivors(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that all stages keep."""
+        for stage in self.stages:
+            batch = batch.filter(stage.keep(batch).fill_null(False))
+        return batch
+
+    def tally(self, verdicts: pa.RecordBatch) -> Counter[str]:
+        """Rows in, kept, and dropped by each stage (`dropped:<index>-<name>`); `unscored:<…>` are among the dropped."""
+        counts: Counter[str] = Counter({"in": len(verdicts)})
+        dropped_by = verdicts["dropped_by"].fill_null(-1).to_numpy(zero_copy_only=False)
+        unscored = verdicts["value"].is_null().to_numpy(zero_copy_only=False)
+        counts["kept"] = int((dropped_by < 0).sum())
+        for i, name in enumerate(self.names):
+            counts[f"dropped:{i}-{name}"] = int((dropped_by == i).sum())
+            if n := int(((dropped_by == i) & unscored).sum()):
+                counts[f"unscored:{i}-{name}"] = n
+        return counts
+
+
+def _rules(node: Node, where: str) -> list[Rule]:
+    if not isinstance(node.value, list):
+        raise InputError(
+            f"not a list: {node.plain()!r}", where=f"{where}:{node.line}", expected="a list of filters, one a line"
+        )
+    return [_rule(item, where) for item in node.value]
+
+
+def _rule(node: Node, where: str) -> Rule:
+    place = f"{where}:{node.line}"
+    if isinstance(node.value, str):
+        name, options = node.value, Node({}, node.line)
+    elif isinstance(node.value, dict) and len(node.value) == 1:
+        ((name, options),) = node.value.items()
+    else:
+        raise InputError(f"not a filter: {node.plain()!r}", where=place, expected="a name, or one name with its options")
+    try:
+        if name in COMBINATORS:
+            children = options if isinstance(options.value, list) else Node([options] if options.value else [], options.line)
+            return COMBINATORS[name](tuple(_rules(children, where)))
+        if name not in registered():
+            known = ", ".join([*registered(), *COMBINATORS])
+            raise ValueError(f"unknown filter {name!r}; known: {known}")
+        if not isinstance(options.value, dict):
+            raise ValueError(
+                f"{name}: not a map of options: {options.plain()!r}; takes {', '.join(option_names(registered()[name]))}"
+            )
+        return build(name, options.plain())
+    except ValueError as e:
+        raise InputError(str(e), where=place) from None
+
+
+def _name(rule: Rule) -> str:
+    return rule.name if isinstance(rule, Combinator) else name_of(rule)
+
+
+def _spelled(rule: Rule, *, files_by_hash: bool = False) -> dict[str, Any]:
+    """A rule as a recipe writes it, defaults included."""
+    if isinstance(rule, Combinator):
+        return {rule.name: [_spelled(r, files_by_hash=files_by_hash) for r in rule.rules]}
+    options = options_of(rule)
+    if files_by_hash:
+        for field in dataclasses.fields(rule):  # type: ignore[arg-type]
+            # A model that ships in a package stays a name: each machine finds its own.
+            if field.metadata.get("file") and options[field.name] not in PACKAGED:
+                options[field.name] = {"sha256": sha256(options[field.name])}
+    return {name_of(rule): options}

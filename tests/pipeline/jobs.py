@@ -1,0 +1,31 @@
+"""Units of work for tests of the engine; at the top of a module, so that worker processes find them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from pipeline.engine import Unit
+from pools import store
+from pools.errors import InputError, WorkFailed
+from pools.manifest import Outcome
+
+
+def work(unit: Unit) -> Outcome:
+    """Writes a file, and leaves a trace of having worked; `args` are folder, trace and what goes wrong."""
+    folder, trace, trouble = unit.args
+    with Path(trace).open("a") as f:
+        f.write(unit.name + "\n")
+    if trouble == "fails":
+        raise WorkFailed(f"{unit.name}: the disk is full")
+    if trouble == "crashes":
+        raise ZeroDivisionError("a bug")
+    if trouble == "input":
+        raise InputError("wrong", where=unit.name)
+    if trouble == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if trouble == "loses":
+        return Outcome({"in": 2, "kept": 1})
+    store.write_bytes(store.join(folder, unit.name + ".txt"), unit.name.encode())
+    return Outcome({"in": 1, "kept": 1}, ("cut in the middle",) if trouble == "partly" else ())

@@ -1,0 +1,59 @@
+"""Whole files or none, on local paths and on stores without folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pools import store
+
+
+@pytest.mark.parametrize("root", ["{tmp}", "memory://bucket"])
+def test_a_file_appears_when_its_block_ends_well_and_not_before(tmp_path: Path, root: str) -> None:
+    path = store.join(root.format(tmp=tmp_path), "a/b.bin")
+    with store.atomic(path) as f:
+        f.write(b"half")
+        assert not store.exists(path)
+    assert store.read_bytes(path) == b"half"
+    with pytest.raises(KeyError), store.atomic(path) as f:
+        f.write(b"other")
+        raise KeyError
+    assert store.read_bytes(path) == b"half"
+    assert store.list_files(root.format(tmp=tmp_path)) == ["a/b.bin"]
+
+
+def test_what_a_killed_process_left_is_not_listed_and_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / ".x.bin.partial").write_bytes(b"rubbish that is longer than the file")
+    assert store.list_files(str(tmp_path)) == []
+    store.write_bytes(str(tmp_path / "x.bin"), b"ok")
+    assert os.listdir(tmp_path) == ["x.bin"]
+    assert (tmp_path / "x.bin").read_bytes() == b"ok"
+
+
+# T46
+@pytest.mark.parametrize("root", ["memory://bucket/out/", "memory://bucket/out"])
+def test_no_doubled_slashes_in_keys(root: str) -> None:
+    assert store.join(root, "/a/", "b.tar") == "memory://bucket/out/a/b.tar"
+    store.write_bytes(store.join(root, "a/b.tar"), b"")
+    assert store.list_files(root) == ["a/b.tar"]
+
+
+def test_listing_is_sorted_and_leaves_out_hidden_names(tmp_path: Path) -> None:
+    for name in ("b.parquet", "a/z.parquet", "a/.hidden.parquet", "_temporary/x.parquet", "c.txt", "notes.parquet.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert store.list_files(str(tmp_path), ".parquet") == ["a/z.parquet", "b.parquet"]
+
+
+def test_a_digest_changes_with_the_file_and_not_with_the_folder_it_is_in(tmp_path: Path) -> None:
+    for folder in ("x", "y"):
+        (tmp_path / folder / "sub").mkdir(parents=True)
+        (tmp_path / folder / "sub" / "f").write_bytes(b"1")
+        os.utime(tmp_path / folder / "sub" / "f", (1, 1))
+    digests = {store.digest(str(tmp_path / d / "sub" / "f"), str(tmp_path / d)) for d in ("x", "y")}
+    assert len(digests) == 1
+    os.utime(tmp_path / "y" / "sub" / "f", (2, 2))
+    digests.add(store.digest(str(tmp_path / "y" / "sub" / "f"), str(tmp_path / "y")))
+    assert len(digests) == 2
