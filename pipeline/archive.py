@@ -119,11 +119,7 @@ def join_chunks(body: bytes) -> bytes:
             return b"".join(parts)
         at = size.end() + length
         parts.append(body[size.end() : at])
-        if at < len(body):
-            line_end = 2 if body[at : at + 2] == b"\r\n" else 1 if body[at : at + 1] == b"\n" else 0
-            if not line_end:
-                return body
-            at += line_end
+        at += 2 if body[at : at + 2] == b"\r\n" else 1 if body[at : at + 1] == b"\n" else 0
     return b"".join(parts) if parts and at >= len(body) else body
 
 

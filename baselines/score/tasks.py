@@ -1,0 +1,52 @@
+"""The tasks of the suite: what is measured on which data set, and what chance would give."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+CLASSIFICATION = ("acc1", "acc5", "mean_per_class_recall")  # metrics of zero-shot classification
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row of `tasks.yaml`."""
+
+    key: str
+    name: str
+    size: int | None  # images of the test split
+    main_metric: str | None
+    classes: int | None
+    chance: float | None  # expected main metric of a model that guesses
+    tags: tuple[str, ...]
+    counted: bool  # whether it enters the average
+
+    @property
+    def is_classification(self) -> bool:
+        return self.main_metric in CLASSIFICATION
+
+
+PATH = Path(__file__).with_name("tasks.yaml")
+
+
+@functools.cache
+def load_tasks() -> dict[str, Task]:
+    """All tasks by key, in the suite's order."""
+    rows = yaml.safe_load(PATH.read_text(encoding="utf-8"))
+    return {row["key"]: Task(**{**row, "tags": tuple(row["tags"])}) for row in rows}
+
+
+def counted() -> int:
+    """How many tasks the average needs."""
+    return sum(t.counted for t in load_tasks().values())
+
+
+def task_of(name: str) -> Task:
+    """The task that a folder's name (`/` written as `-`) or a key stands for; one of its own if the suite has none such."""
+    for task in load_tasks().values():
+        if name in (task.key, task.key.replace("/", "-")):
+            return task
+    return Task(name, name, None, "acc1", None, None, (), counted=False)

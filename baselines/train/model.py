@@ -1,0 +1,147 @@
+"""Models by name, from a run folder or from a weights file; nothing is ever downloaded.
+
+A run folder holds `model_config.json` in open_clip's own form, so that open_clip (and whoever uses it) reads the folder
+without us: `add_model_config("RUN/model_config.json")`, then
+`create_model("model_config", pretrained="RUN/checkpoints/latest.pt")`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pools import store
+from pools.errors import InputError
+
+MODELS = Path(__file__).with_name("models")
+CONFIG = "model_config.json"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model and what belongs to it."""
+
+    name: str
+    model: Any  # open_clip's CLIP, in fp32 on its device
+    tokenizer: Callable[[list[str]], Any]  # n texts → int64 [n, context length]
+    train_transform: Callable[[Any], Any]  # PIL image → float [3, H, W], with the training's random crop
+    transform: Callable[[Any], Any]  # PIL image → float [3, H, W]
+    config: dict[str, Any]  # open_clip's model config
+    weights: str | None = None  # the file they came from, None = drawn at random
+
+
+def new_model(name: str, *, device: str = "cpu", seed: int = 0) -> Loaded:
+    """A model of that architecture with random weights. Raises InputError for a name that is not known."""
+    import torch
+
+    torch.manual_seed(seed)
+    return _create(name, None, device)
+
+
+def load_model(source: str, pretrained: str | None = None, device: str = "cpu") -> Loaded:
+    """A trained model: a run folder (its last checkpoint, or the one named), or an architecture and a weights file.
+
+    `source` is the folder, a name that open_clip knows, or the path of a model config. Raises InputError if a file is
+    missing, damaged, or of another architecture.
+    """
+    import open_clip
+
+    if not store.is_local(source):
+        raise InputError("models are read from local files only", where=source, fix="copy the run folder to this machine")
+    config = Path(source, CONFIG)
+    if config.is_file():
+        pretrained = pretrained or str(Path(source, "checkpoints", "latest.pt"))
+    elif Path(source).is_dir():
+        raise InputError(f"no {CONFIG} here", where=source, expected="the folder of a training run")
+    elif source.endswith(".json"):
+        config = Path(source)
+        if not config.is_file():
+            raise InputError("no such model config", where=source)
+    else:
+        return _create(source, _weights(source, pretrained), device)
+    found = store.read_json(str(config))
+    if not isinstance(found, dict) or not {"embed_dim", "vision_cfg", "text_cfg"} <= found.keys():
+        raise InputError("not a model config", where=config, expected="open_clip's form: embed_dim, vision_cfg, text_cfg")
+    open_clip.add_model_config(config)  # registered under the file's stem; the newest of one stem wins
+    return _create(config.stem, _weights(source, pretrained), device)
+
+
+def _weights(source: str, pretrained: str | None) -> str:
+    if pretrained is None:
+        raise InputError(f"no weights for {source}", where="--pretrained", expected="a file of weights")
+    if not Path(pretrained).is_file():
+        raise InputError(
+            "no such weights file", where=pretrained, expected="a local file (nothing is downloaded)", fix="give its path"
+        )
+    return pretrained
+
+
+@functools.cache
+def _register() -> None:
+    import open_clip
+
+    open_clip.add_model_config(MODELS)
+
+
+def _config(name: str) -> dict[str, Any]:
+    import open_clip
+
+    _register()
+    if ":" in name or name not in (known := open_clip.list_models()):
+        known = [k for k in open_clip.list_models() if k.split("-")[0] == name.split("-")[0]] or ["ViT-B-32", "winnow-tiny"]
+        raise InputError(f"unknown model {name!r}", expected=f"an architecture of open_clip, such as {', '.join(known[:8])}")
+    config: dict[str, Any] = open_clip.get_model_config(name)
+    for key in ("hf_model_name", "hf_tokenizer_name"):
+        if config["text_cfg"].get(key):
+            raise InputError(
+                f"model {name!r} takes its text tower or tokenizer from the Hugging Face hub ({config['text_cfg'][key]})",
+                expected="a model that needs no download",
+            )
+    return config
+
+
+def _create(name: str, weights: str | None, device: str) -> Loaded:
+    import open_clip
+    from open_clip.transform import PreprocessCfg, image_transform_v2
+
+    config = _config(name)
+    with _quiet_logging():
+        try:
+            # pretrained_text would fetch a text tower from the hub.
+            model = open_clip.create_model(name, pretrained=weights, device=device, output_dict=True, pretrained_text=False)
+        except (RuntimeError, KeyError, pickle.UnpicklingError, EOFError) as e:
+            if weights is None:
+                raise
+            raise InputError(
+                f"cannot be read as weights of {name}: {str(e).splitlines()[0][:200]}",
+                where=weights,
+                expected="a checkpoint of that architecture that holds tensors and plain values only",
+            ) from e
+        tokenizer = open_clip.get_tokenizer(name)
+    cfg = PreprocessCfg(**model.visual.preprocess_cfg)
+    train_transform = image_transform_v2(cfg, is_train=True)
+    transform = image_transform_v2(cfg, is_train=False)
+    return Loaded(name, model, tokenizer, train_transform, transform, config, weights)
+
+
+@contextlib.contextmanager
+def _quiet_logging() -> Iterator[None]:
+    """open_clip warns of random weights, which is what a training starts from."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def write_config(output: str, config: dict[str, Any]) -> None:
+    """Writes `model_config.json` of a run."""
+    store.write_bytes(store.join(output, CONFIG), (json.dumps(config, indent=2) + "\n").encode())

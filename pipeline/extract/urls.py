@@ -1,0 +1,83 @@
+"""Image addresses as pages have them → absolute http(s) urls that a client can ask for."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+from urllib.parse import quote, urljoin, urlsplit
+
+from pipeline.extract.text import decode_entities, repair
+
+Why = Literal["empty_url", "scheme", "bad_url"]
+
+# An absolute url in which nothing has to be resolved, decoded (no `;`) or encoded: most links of a crawl are such.
+_PLAIN = re.compile(r"https?://[a-z0-9-]+(?:\.[a-z0-9-]+)+/[!#-:=?-\[\]-~]*")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_NO_HOST = re.compile(r"(?:https?:)?//(?:[/?#]|\Z)", re.IGNORECASE)
+_ENDS = "".join(map(chr, range(0x21)))  # C0 controls and the space
+_BREAKS = re.compile("[\t\r\n]")
+# What cannot stand in a request line; `%` stays, so that nothing is encoded twice.
+_UNSAFE = re.compile("[^!#-;=?-~]")
+_HOST = re.compile(r"(?:[A-Za-z0-9_~.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
+
+
+class Rejected(ValueError):
+    """An address that is no candidate; `why` names the counter."""
+
+    def __init__(self, why: Why) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def resolve(address: str, base: str) -> str:
+    """The absolute url of a source attribute on a page whose base address is `base`.
+
+    Entities that end in `;` are decoded, ends trimmed, line breaks and tabs removed, a backslash before the query is a
+    slash, and what no request line may hold is percent-encoded as UTF-8 (WHATWG URL, section 4.4). Raises Rejected.
+    """
+    if _PLAIN.fullmatch(address):
+        return address
+    address = _BREAKS.sub("", repair(decode_entities(address)).strip(_ENDS))
+    if not address:
+        raise Rejected("empty_url")
+    scheme = _SCHEME.match(address)
+    if scheme and scheme[1].lower() not in ("http", "https"):
+        raise Rejected("scheme")
+    if "\\" in address:
+        path, mark, query = address.partition("?")
+        address = path.replace("\\", "/") + mark + query
+    if _NO_HOST.match(address):  # joining would give it the page's host
+        raise Rejected("bad_url")
+    try:
+        return encode(urljoin(base, address))
+    except ValueError as e:
+        raise Rejected("bad_url") from e
+
+
+def page_base(page: str, base: str | None) -> str:
+    """What a page's links are relative to: its `<base href>`, itself relative to the page, or the page."""
+    if base:
+        try:
+            return resolve(base, page)
+        except Rejected:
+            return page
+    return page
+
+
+def encode(url: str) -> str:
+    """An absolute http(s) url with its host in ASCII and unsafe characters percent-encoded. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"not an absolute http(s) url: {url!r}")
+    user, at, host = parts.netloc.rpartition("@")
+    if not host.isascii():
+        port = "" if parts.port is None else f":{parts.port}"
+        host = parts.hostname.encode("idna").decode() + port
+        url = parts._replace(netloc=user + at + host).geturl()
+    if not _HOST.fullmatch(host) or not (parts.port is None or parts.port > 0):
+        raise ValueError(f"no such host can be: {host!r}")
+    return _UNSAFE.sub(_percent, url)
+
+
+def _percent(match: re.Match[str]) -> str:
+    return quote(match[0], safe="")

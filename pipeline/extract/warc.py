@@ -1,0 +1,187 @@
+"""WARC records of a file, damaged files included: plain or gzip, CRLF or LF, cut, spliced, with wrong lengths.
+
+What cannot be read comes out as a `Damage` in its place, and reading goes on at the next record header or gzip member.
+Nothing is unpacked to disk, and memory is bounded by the largest record that is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Literal
+
+from pipeline.extract.gunzip import Stream
+
+MAX_CONTENT = 64 << 20  # bytes of one record; longer ones are passed over
+MAX_HEADER = 64 << 10
+_BLOCK = 1 << 18
+_VERSION = re.compile(rb"WARC/\d\.\d{1,2}[ \t]*\r?\n")
+# A version line and the first field name: what reading goes on at after damage.
+_NEXT = re.compile(rb"WARC/\d\.\d{1,2}[ \t]*\r?\n[A-Za-z][A-Za-z0-9-]*:")
+_BLANK = re.compile(rb"\r?\n\r?\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record: its named fields (names in lower case; of repeated ones the first) and its content block.
+
+    `offset` and `skip` say where it lies: `skip` bytes into what the bytes from `offset` on inflate to (0 in a plain file).
+    """
+
+    headers: dict[str, str]
+    content: bytes
+    offset: int
+    skip: int
+
+    @property
+    def type(self) -> str:
+        return self.headers.get("warc-type", "").lower()
+
+    @property
+    def target(self) -> str:
+        """WARC-Target-URI, without the angle brackets that some writers put around it."""
+        return self.headers.get("warc-target-uri", "").removeprefix("<").removesuffix(">")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes from `offset` on that are no readable record.
+
+    `record`: one record is lost. `gzip`: compressed data do not inflate, any number of records may be lost. `cut`: the
+    file ends in the middle of a record. `size`: the record is larger than the limit.
+    """
+
+    offset: int
+    kind: Literal["record", "gzip", "cut", "size"]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.why}, in the record or gzip member that begins at byte {self.offset}"
+
+
+def read(file: IO[bytes], *, limit: int = MAX_CONTENT) -> Iterator[Record | Damage]:
+    """Records and damages of a seekable file, in its order. A cut is the last thing that comes."""
+    stream = Stream(file)
+    while True:
+        stream.skip(b"\r\n")
+        if stream.fill(1):
+            found = _read_one(stream, limit)
+        elif stream.stop is not None:
+            found = _broken(stream, stream.stop.offset)
+        else:
+            return
+        yield found
+        if isinstance(found, Damage) and found.kind == "cut":
+            return
+
+
+def read_at(file: IO[bytes], offset: int, skip: int, *, limit: int = MAX_CONTENT) -> Record | Damage:
+    """The record at a place that `read` gave."""
+    stream = Stream(file, offset)
+    stream.advance(skip)
+    return _read_one(stream, limit)
+
+
+def _read_one(stream: Stream, limit: int) -> Record | Damage:
+    offset, skip = stream.place()
+    size = _header_size(stream)
+    if size is None:
+        return _broken(stream, offset)
+    headers = _fields(stream.peek(size)) if size else {}
+    length = headers.get("content-length", "").strip()
+    if not (length.isascii() and length.isdigit()):
+        # 1: the search must not find this very header again.
+        _resync(stream, 1)
+        return Damage(offset, "record", "no WARC header" if size == 0 else f"Content-Length {length!r}")
+    if int(length) > limit:
+        return _pass_over(stream, offset, size, int(length))
+    end = size + int(length)
+    # 9: the four bytes after a record and the start of the next, which shows gzip damage behind the content.
+    have = stream.fill(end + 9)
+    if have < end:
+        if stream.find(_NEXT, size) is not None:
+            _resync(stream, size)
+            return Damage(offset, "record", f"Content-Length {length}, the next record begins before that")
+        return _broken(stream, offset)
+    after = stream.peek(min(have, end + 9))[end:]
+    if stream.stop is not None and stream.stop.kind == "gzip" and stream.stop.offset == offset and not after.strip(b"\r\n"):
+        # All of the content came, yet its member fails its checksum.
+        return _broken(stream, offset)
+    if not _ends_well(after):
+        _resync(stream, size)
+        return Damage(offset, "record", f"Content-Length {length} is not where the record ends")
+    content = stream.peek(end)[size:]
+    stream.advance(end)
+    return Record(headers, content, offset, skip)
+
+
+def _header_size(stream: Stream) -> int | None:
+    """Bytes up to the end of the header's blank line; 0 if there is no header; None if the data end within it."""
+    want = 1 << 10
+    while True:
+        have = stream.fill(want)
+        block = stream.peek(min(have, want))
+        if have >= 12 and not _VERSION.match(block):
+            return 0
+        if (blank := _BLANK.search(block)) is not None:
+            return blank.end()
+        if have < want:
+            # Too short to tell: the start of a version line is a header that was cut.
+            return None if have >= 12 or b"WARC/1.0\r\n".startswith(block[:5]) else 0
+        if want >= MAX_HEADER:
+            return 0
+        want *= 4
+
+
+def _fields(block: bytes) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    name = ""
+    for line in block.decode("utf-8", "replace").split("\n")[1:]:
+        line = line.rstrip("\r")
+        if line[:1] in (" ", "\t") and name:
+            fields[name] += " " + line.strip()
+        elif ":" in line:
+            name, _, value = line.partition(":")
+            name = name.strip().lower()
+            fields.setdefault(name, value.strip())
+    return fields
+
+
+def _ends_well(after: bytes) -> bool:
+    """Whether these bytes may follow a record: two line ends, or (as sloppy writers have it) at once the next record."""
+    if after.startswith((b"\r\n\r\n", b"\n\n")):
+        return True
+    rest = after.lstrip(b"\r\n")
+    return not rest or rest.startswith(b"WARC/") or b"WARC/".startswith(rest)
+
+
+def _pass_over(stream: Stream, offset: int, size: int, length: int) -> Damage:
+    # Its length may be wrong, so the next header is looked for, not jumped to.
+    stream.advance(size)
+    passed = _resync(stream, 0)
+    if passed < length:
+        if not stream.fill(1):
+            return _broken(stream, offset)
+        return Damage(offset, "record", f"Content-Length {length}, the next record begins before that")
+    return Damage(offset, "size", f"a record of {length} bytes")
+
+
+def _broken(stream: Stream, offset: int) -> Damage:
+    """The data end here, for good or up to where inflating starts again."""
+    stop = stream.broken(offset)
+    stream.resume()
+    return Damage(offset, stop.kind, stop.why)
+
+
+def _resync(stream: Stream, skip: int) -> int:
+    """Goes to the next record header behind `skip` bytes, or to where the data end; how many bytes that were."""
+    passed = stream.advance(skip)
+    while True:
+        have = stream.fill(_BLOCK)
+        found = stream.find(_NEXT)
+        # A header may lie across the border of two blocks.
+        step = found if found is not None else have if have < _BLOCK else have - 256
+        passed += stream.advance(step)
+        if found is not None or have < _BLOCK:
+            return passed

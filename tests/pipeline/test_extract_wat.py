@@ -1,0 +1,202 @@
+"""Which rows a WAT record gives."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from pipeline.extract import optout, wat
+from tests.pipeline.wats import page_json
+
+PAGE = "http://shop.example/a/b.html"
+
+
+def urls(links: list[tuple[Any, ...]], page: str = PAGE, **more: Any) -> list[str]:
+    return [row.url for row in wat.parse(page_json(links, **more), page).rows]
+
+
+def counts(links: list[tuple[Any, ...]]) -> dict[str, int]:
+    return dict(wat.parse(page_json(links), PAGE).counts)
+
+
+@pytest.mark.parametrize(
+    ("page", "base", "source", "expected"),
+    [
+        (PAGE, None, "pics/c.jpg", "http://shop.example/a/pics/c.jpg"),  # T01
+        (PAGE, None, "/c.jpg", "http://shop.example/c.jpg"),
+        (PAGE, None, "../../c.jpg", "http://shop.example/c.jpg"),
+        (PAGE, None, "?id=7", "http://shop.example/a/b.html?id=7"),
+        (PAGE, "http://cdn.example/x/", "y.png", "http://cdn.example/x/y.png"),  # T02
+        (PAGE, "/img/", "y.png", "http://shop.example/img/y.png"),
+        (PAGE, "//cdn.example/x/", "y.png", "http://cdn.example/x/y.png"),
+        (PAGE, "data:,", "y.png", "http://shop.example/a/y.png"),
+        ("https://p.example/q", None, "//cdn.example/i.jpg", "https://cdn.example/i.jpg"),  # T03
+        ("http://p.example/q", None, "//cdn.example/i.jpg", "http://cdn.example/i.jpg"),  # T03
+        (PAGE, None, "http://e.example/i.jpg?w=1&amp;h=2", "http://e.example/i.jpg?w=1&h=2"),  # T13
+        (PAGE, None, "http://e.example/i.jpg?a=1&copy=2", "http://e.example/i.jpg?a=1&copy=2"),  # T14
+        (PAGE, None, "http://e.example/i.jpg?a=1&notit;=2", "http://e.example/i.jpg?a=1&notit;=2"),  # T14
+        (PAGE, None, "http://e.example/i&#x2E;jpg", "http://e.example/i.jpg"),
+        (PAGE, None, " http://e.example/a peña.jpg\n", "http://e.example/a%20pe%C3%B1a.jpg"),  # T17
+        (PAGE, None, "http://e.example/a%20b%c3%b1 c.jpg", "http://e.example/a%20b%c3%b1%20c.jpg"),  # T17
+        (PAGE, None, "http://e.example/100%.jpg", "http://e.example/100%.jpg"),
+        (PAGE, None, "htt\np://e.exa\tmple/i.jpg", "http://e.example/i.jpg"),
+        (PAGE, None, "pics\\c.jpg?a\\b", "http://shop.example/a/pics/c.jpg?a\\b"),
+        (PAGE, None, 'a"b<c>.jpg', "http://shop.example/a/a%22b%3Cc%3E.jpg"),
+        (PAGE, None, "HTTP://E.example:8080/i.jpg", "http://E.example:8080/i.jpg"),
+        (PAGE, None, "http://b\u00fccher.example:81/i.jpg", "http://xn--bcher-kva.example:81/i.jpg"),
+        (PAGE, None, "http://[2001:db8::1]/i.jpg", "http://[2001:db8::1]/i.jpg"),
+        (PAGE, None, "http://e.example/\ud800.jpg", "http://e.example/%EF%BF%BD.jpg"),  # T16
+    ],
+)
+def test_a_source_becomes_an_absolute_url(page: str, base: str | None, source: str, expected: str) -> None:
+    assert urls([(source, "chair")], page, base=base) == [expected]
+
+
+def test_what_is_no_http_url_is_counted_by_its_reason() -> None:  # T04
+    links = [("data:image/png;base64,AAAA", "a"), ("javascript:void(0)", "b"), ("", "c"), (" \n", "d"), ("file:///x.jpg", "e")]
+    assert counts(links) == {"pages": 1, "in": 5, "dropped:scheme": 3, "dropped:empty_url": 2}
+
+
+@pytest.mark.parametrize(
+    "source", ["http://", "http://[::1/x.jpg", "http://a b/x.jpg", "http://h:99999/x.jpg", "http://h:x/x.jpg", "//h|/x.jpg"]
+)
+def test_an_impossible_host_is_a_bad_url(source: str) -> None:
+    assert counts([(source, "a")]).get("dropped:bad_url") == 1
+
+
+def test_a_page_without_an_address_gives_its_absolute_links_only() -> None:
+    page = wat.parse(page_json([("x.jpg", "a"), ("http://e.example/x.jpg", "b")]), "urn:uuid:1")
+    assert [r.url for r in page.rows] == ["http://e.example/x.jpg"]
+    assert page.counts["dropped:bad_url"] == 1
+
+
+def test_a_row_needs_a_caption_and_0_is_one() -> None:  # T05
+    page = wat.parse(page_json([("1.jpg",), ("2.jpg", ""), ("3.jpg", "   "), ("4.jpg", "0"), ("5.jpg", None)]), PAGE)
+    assert [(r.url, r.text) for r in page.rows] == [("http://shop.example/a/4.jpg", "0")]
+    assert page.counts == {"pages": 1, "in": 5, "dropped:no_text": 4}
+
+
+@pytest.mark.parametrize(
+    ("alt", "text"),
+    [
+        ("Tom &amp; Ann", "Tom & Ann"),  # T13
+        ("a &lt;b&gt; &#39;c&#39; &amp;lt;", "a <b> 'c' &lt;"),
+        ("R&D &copy 5", "R&D &copy 5"),  # T14
+        ("CLR® stain – 50%", "CLR® stain – 50%"),  # T15
+        ("  two\r\n\twords\u3000here ", "two words here"),
+        ("a\x00b\ud83d", "a\ufffdb\ufffd"),  # T16
+        ("&#0;&#xD800;", "\ufffd\ufffd"),  # T16
+        ("\U0001f642", "\U0001f642"),
+    ],
+)
+def test_text_is_cleaned_and_alt_stays_raw(alt: str, text: str) -> None:
+    (row,) = wat.parse(page_json([("i.jpg", alt)]), PAGE).rows
+    assert row.text == text
+    raw = alt.replace("\x00", "\ufffd").replace("\ud83d", "\ufffd")
+    assert row.alt == raw
+    assert row.uid == hashlib.md5((raw + "http://shop.example/a/i.jpg").encode()).hexdigest()
+
+
+@pytest.mark.parametrize("broken", [rb"\ud800", rb"\u0000", b"\x00", b"\xff", b"\t"])
+def test_a_broken_character_does_not_lose_the_record(broken: bytes) -> None:  # T16
+    content = page_json([("i.jpg", "red MARK chair"), ("j.jpg", "second")]).replace(b"MARK", broken)
+    first, second = wat.parse(content, PAGE).rows
+    assert first.text == ("red chair" if broken == b"\t" else "red \ufffd chair")
+    assert second.text == "second"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps({"Envelope": {"Payload-Metadata": {"HTTP-Response-Metadata": {"Headers": {}}}, "x": "IMG@/src"}}).encode(),
+        page_json(None),
+        page_json(None, title="IMG@/src"),
+        b'["IMG@/src"]',
+        b'{"Envelope": [], "x": "IMG@/src"}',
+        b'{"Envelope":{"Payload-Metadata":{"HTTP-Response-Metadata":{"HTML-Metadata":{"Links":"IMG@/src"}}}}}',
+        b'{"Envelope":{"Payload-Metadata":{"HTTP-Response-Metadata":{"HTML-Metadata":["IMG@/src"]}}}}',
+    ],
+)
+def test_a_record_without_links_gives_no_rows_and_no_error(content: bytes) -> None:  # T12
+    assert wat.parse(content, PAGE) == wat.Page()
+
+
+@pytest.mark.parametrize("content", [b'{"Envelope": {"IMG@/src', b"<html>IMG@/src</html>", b"[" * 100_000 + b"IMG@/src"])
+def test_what_is_no_json_is_a_bad_record(content: bytes) -> None:  # T11
+    assert wat.parse(content, PAGE) == wat.Page(counts={"bad_record": 1})  # type: ignore[arg-type]
+
+
+def test_values_of_another_type_are_bad_links() -> None:  # T18
+    page = wat.parse(page_json([({"a": 1}, "a"), (7, "b"), ("i.jpg", ["c"]), ("j.jpg", "d")]), PAGE)
+    assert [r.text for r in page.rows] == ["d"]
+    assert page.counts == {"pages": 1, "in": 4, "dropped:bad_link": 3}
+
+
+def test_odd_shapes_elsewhere_do_not_lose_the_links() -> None:
+    content = json.loads(page_json([("i.jpg", "chair")]))
+    response = content["Envelope"]["Payload-Metadata"]["HTTP-Response-Metadata"]
+    response["Headers"] = ["no", "object"]
+    response["HTML-Metadata"]["Head"] = {"Metas": {"name": "robots"}, "Title": ["t"], "Base": 5}
+    response["HTML-Metadata"]["Links"] += [None, "text", 3]
+    (row,) = wat.parse(json.dumps(content).encode(), PAGE).rows
+    assert (row.url, row.page_title, row.content_language) == ("http://shop.example/a/i.jpg", None, None)
+
+
+@pytest.mark.parametrize(
+    ("metas", "headers", "language"),
+    [
+        ([], {}, None),
+        ([], {"content-language": "fr"}, "fr"),
+        ([], {"Content-Language": ["", "de, en"]}, "de, en"),
+        ([{"http-equiv": "Content-Language", "content": "Japanese"}], {"Content-Language": "fr"}, "Japanese"),
+        (
+            [{"http-equiv": "content-language", "content": "en"}, {"name": "HTML@/lang", "content": "pt-BR"}],
+            {"Content-Language": "fr"},
+            "pt-BR",
+        ),
+        ([{"name": "HTML@/lang", "content": " "}], {"Content-Language": "fr"}, "fr"),
+    ],
+)
+def test_the_language_is_the_most_specific_one_that_is_stated(metas: Any, headers: Any, language: str | None) -> None:
+    (row,) = wat.parse(page_json([("i.jpg", "a")], metas=metas, headers=headers), PAGE).rows
+    assert row.content_language == language
+
+
+def test_title_and_page_address_come_along() -> None:
+    (row,) = wat.parse(page_json([("i.jpg", "a")], title=" Fish\n &amp; chips "), PAGE).rows
+    assert (row.page_title, row.page_url) == ("Fish & chips", PAGE)
+
+
+@pytest.mark.parametrize(
+    ("metas", "headers", "expected"),
+    [
+        ([], {}, None),
+        ([{"name": "robots", "content": "noimageai"}], {}, "noimageai"),  # T07
+        ([{"name": "ROBOTS", "content": "NOARCHIVE, NoAI"}], {}, "noai"),
+        ([], {"X-Robots-Tag": "noai"}, "noai"),  # T07
+        ([], {"x-robots-tag": "noindex"}, "noindex"),  # T08
+        ([], {"X-Robots-Tag": ["noindex", "noai"]}, "noai,noindex"),  # T08
+        ([{"name": "description", "content": "noai"}], {"X-Robots-Tag": "nofollow"}, None),
+    ],
+)
+def test_objections_of_a_page_stand_in_a_column_and_its_rows_stay(metas: Any, headers: Any, expected: str | None) -> None:
+    (row,) = wat.parse(page_json([("i.jpg", "a")], metas=metas, headers=headers), PAGE).rows
+    assert row.opt_out == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["otherbot: noai"], None),  # T39
+        (["otherbot: noai, noindex"], None),
+        (["winnow: noimageai"], "noimageai"),  # T39
+        (["otherbot: noai, winnow: noml"], "noml"),
+        (["unavailable_after: 25 Jun 2030 15:00:00 PST, noai"], "noai"),
+        (["all", "noindex"], "noindex"),  # T39
+    ],
+)
+def test_directives_for_other_crawlers_are_not_for_us(values: list[str], expected: str | None) -> None:
+    assert optout.directives(values) == expected

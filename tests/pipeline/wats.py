@@ -1,0 +1,75 @@
+"""WATs for tests: pages described in a few words → the records that a crawler's extractor writes of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Link = tuple[Any, ...]  # (src,) or (src, alt)
+
+
+def warc_record(
+    content: bytes,
+    *,
+    uri: str = "http://e.example/",
+    kind: str = "metadata",
+    length: int | None = None,
+    line_end: bytes = b"\r\n",
+) -> bytes:
+    """One record of JSON; `length` is a Content-Length that may lie."""
+    lines = [
+        b"WARC/1.0",
+        b"WARC-Type: " + kind.encode(),
+        b"WARC-Target-URI: " + uri.encode(),
+        b"WARC-Date: 2024-05-31T01:17:49Z",
+        b"Content-Type: application/json",
+        b"Content-Length: %d" % (len(content) if length is None else length),
+    ]
+    return line_end.join(lines) + 2 * line_end + content + 2 * line_end
+
+
+def page_json(
+    links: Iterable[Link] | None,
+    *,
+    headers: Mapping[str, Any] | None = None,
+    base: str | None = None,
+    metas: Sequence[Mapping[str, Any]] = (),
+    title: str | None = None,
+) -> bytes:
+    """The JSON of one page; `links=None` leaves the list of links out."""
+    head: dict[str, Any] = {"Metas": list(metas)}
+    if base is not None:
+        head["Base"] = base
+    if title is not None:
+        head["Title"] = title
+    page: dict[str, Any] = {"Head": head}
+    if links is not None:
+        images = [dict(zip(("url", "alt"), link, strict=False)) | {"path": "IMG@/src"} for link in links]
+        page["Links"] = [{"path": "A@/href", "url": "other.html", "text": "elsewhere"}, *images]
+    response = {"Response-Message": {"Status": "200"}, "Headers": headers or {}, "HTML-Metadata": page}
+    return json.dumps({"Envelope": {"Payload-Metadata": {"HTTP-Response-Metadata": response}}}).encode()
+
+
+def page(uri: str, links: Iterable[Link] | None, **more: Any) -> bytes:
+    """The WAT record of one page."""
+    return warc_record(page_json(links, **more), uri=uri)
+
+
+def numbered(n: int) -> bytes:
+    """A page with one image of its own, `http://e.example/<n>.jpg`, alt `picture <n>`."""
+    return page(f"http://e.example/page{n}", [(f"{n}.jpg", f"picture {n}")])
+
+
+def members(records: Iterable[bytes]) -> list[bytes]:
+    """One gzip member each."""
+    return [gzip.compress(record, mtime=0) for record in records]
+
+
+def write(path: Path, records: Iterable[bytes]) -> Path:
+    """A `.wat.gz` with one member a record, or a plain file if the name does not end in `.gz`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(members(records) if path.suffix == ".gz" else records))
+    return path
