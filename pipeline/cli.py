@@ -78,7 +78,7 @@ def extract(
 
 @app.command()
 def replay(
-    archives: Annotated[list[str], typer.Argument(metavar="WARC…", help="Web archives (.warc, .warc.gz, .arc.gz).")],
+    archives: Annotated[list[str], typer.Argument(metavar="WARC…", help="Web archives (.warc, .warc.gz), or folders of them.")],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
 ) -> None:
     """Serve the responses of web archives through a proxy on this machine, until Ctrl-C.
@@ -306,6 +306,7 @@ def demo(
     folder: Annotated[str, typer.Argument(help="Where everything goes.")] = "demo",
     pictures: Annotated[int, typer.Option(min=50, help="Pictures of the made-up web.")] = 500,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the whole experiment on a small made-up web, in a few minutes and without the network.
@@ -314,7 +315,7 @@ def demo(
     """
     from baselines.miniweb.demo import demo as job
 
-    job(folder, pictures=pictures, seed=seed, quiet=quiet)
+    job(folder, pictures=pictures, seed=seed, overwrite=overwrite, quiet=quiet)
 
 
 @app.command()

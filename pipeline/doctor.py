@@ -11,7 +11,7 @@ from pools.errors import InputError
 
 # Modules that stand for an extra.
 EXTRAS = {
-    "extract": ("fastwarc", "msgspec"),
+    "extract": ("msgspec",),
     "spark": ("pyspark", "pandas"),
     "download": ("img2dataset", "cv2", "urllib3"),
     "filter": ("fasttext",),

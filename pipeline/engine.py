@@ -121,6 +121,15 @@ class Options:
     max_failed: int = 10  # failed units after which the job gives up
     part: tuple[int, int] = (0, 1)  # index and number of parts: this call does every n-th unit, from the index on
 
+    def __post_init__(self) -> None:
+        if self.overwrite and self.part[1] > 1:
+            raise InputError(
+                "each part would remove what the others have done",
+                where="--overwrite, --part",
+                expected="one of the two",
+                fix="remove the output first, then start the parts",
+            )
+
 
 def parse_part(text: str | None) -> tuple[int, int]:
     """`2/8` → (2, 8)."""

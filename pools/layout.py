@@ -1,6 +1,8 @@
 """Reading a pool: its files, which family of columns lies where, and batches of aligned rows.
 
-A pool is a folder with `metadata/` (and, as they come, `annotations/` and `shards/`), or a bare folder of parquet files.
+A pool is a folder with `metadata/` (and, as they come, `annotations/` and `shards/`), or a bare folder of parquet files:
+candidates, published metadata, or what img2dataset made, tars and parquet side by side. Of img2dataset's parquet, which has
+a row for every url it tried, the successes are the pool's rows, and its `caption` is the pool's `text`.
 The stem of a file is its path below the metadata folder without `.parquet`. Columns come from three kinds of file with
 the same stem and the same rows: the metadata itself, arrays in a `.npz` beside it (as CommonPool has them), and
 `annotations/<name>/<stem>.parquet` with an optional `.npz`.
@@ -16,10 +18,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pools import store
 from pools.errors import InputError
+from pools.schema import Status
 
 BATCH_ROWS = 8192
 
@@ -32,6 +36,7 @@ class Pool:
     metadata: str  # the folder with the metadata files
     stems: tuple[str, ...]
     annotations: tuple[str, ...] = field(default=())  # names of the annotation families
+    of_img2dataset: bool = False  # whether the metadata files have a row for failures too
 
     @classmethod
     def open(cls, root: str) -> Pool:
@@ -50,7 +55,19 @@ class Pool:
             )
         folder = store.join(root, "annotations")
         names = sorted({p.split("/")[0] for p in store.list_files(folder)}) if store.is_dir(folder) else []
-        return cls(root, metadata, tuple(stems), tuple(names))
+        tars = bare and any("/" not in t for t in store.list_files(root, ".tar"))
+        return cls(
+            root,
+            metadata,
+            tuple(stems),
+            tuple(names),
+            tars and "status" in _column_names(store.join(root, stems[0] + ".parquet")),
+        )
+
+    @property
+    def shards(self) -> str:
+        """The folder with the images: `<stem>.tar`."""
+        return self.root if self.of_img2dataset else store.join(self.root, "shards")
 
     def parquet(self, stem: str) -> str:
         return store.join(self.metadata, stem + ".parquet")
@@ -60,7 +77,11 @@ class Pool:
         return " ".join(store.digest(f, self.root) for f in self._files(stem))
 
     def rows(self, stem: str) -> int:
-        return int(_metadata(self.parquet(stem)).num_rows)
+        path = self.parquet(stem)
+        if not self.of_img2dataset:
+            return int(_metadata(path).num_rows)
+        with store.open_input(path) as f:
+            return pc.sum(_succeeded(pq.ParquetFile(f).read(columns=["status"]))).as_py() or 0
 
     def columns(self, stem: str) -> dict[str, str]:
         """Where each column of one unit comes from: {column: path of the file}. `uid` comes from the metadata.
@@ -69,7 +90,7 @@ class Pool:
         """
         where: dict[str, str] = {}
         for path in self._files(stem):
-            for name in _column_names(path):
+            for name in self._names(path, stem):
                 if name in where and name == "uid":
                     continue
                 if name in where:
@@ -104,9 +125,10 @@ class Pool:
         for name in columns:
             if name != "uid":
                 wanted.setdefault(where[name], []).append(name)
-        sources = [_Source(path, names, rows) for path, names in wanted.items()]
+        metadata = self.parquet(stem)
+        sources = [_Source(p, names, rows, self.of_img2dataset and p == metadata) for p, names in wanted.items()]
         total = self.rows(stem)
-        for source in sources[1:]:
+        for source in sources[1:]:  # the first is the metadata
             if source.rows != total:
                 raise InputError(
                     f"{source.rows} rows, the metadata has {total}", where=source.path, expected="the rows of the metadata"
@@ -115,6 +137,11 @@ class Pool:
         for parts in zip(*(s.batches() for s in sources), strict=True):
             yield self._join(parts, sources, columns, start)
             start += len(parts[0])
+
+    def read(self, stem: str, columns: Sequence[str]) -> pa.Table:
+        """The named columns of one unit, all rows."""
+        batches = list(self.batches(stem, columns))
+        return pa.Table.from_batches(batches) if batches else pa.table({c: pa.nulls(0) for c in columns})
 
     def _join(
         self, parts: Sequence[pa.RecordBatch], sources: Sequence[_Source], columns: Sequence[str], start: int
@@ -134,6 +161,12 @@ class Pool:
         found["uid"] = uids
         return pa.RecordBatch.from_arrays([found[c] for c in columns], names=list(columns))
 
+    def _names(self, path: str, stem: str) -> list[str]:
+        names = _column_names(path)
+        if self.of_img2dataset and path == self.parquet(stem) and "text" not in names:
+            return ["text" if n == "caption" else n for n in names]
+        return names
+
     def _files(self, stem: str) -> list[str]:
         known = self._known_files
         candidates = [store.join(self.metadata, stem)]
@@ -149,8 +182,8 @@ class Pool:
 class _Source:
     """One file that gives columns, read in batches of a fixed number of rows."""
 
-    def __init__(self, path: str, names: list[str], batch_rows: int) -> None:
-        self.path, self.names, self.batch_rows = path, names, batch_rows
+    def __init__(self, path: str, names: list[str], batch_rows: int, successes: bool = False) -> None:
+        self.path, self.names, self.batch_rows, self.successes = path, names, batch_rows, successes
         if path.endswith(".npz"):
             self.arrays = _load_npz(path, names)
             self.rows = min((len(a) for a in self.arrays.values()), default=0)
@@ -161,15 +194,34 @@ class _Source:
         if self.path.endswith(".npz"):
             yield from self._slices()
             return
-        has_uid = "uid" in _metadata(self.path).schema.names
-        names = list(dict.fromkeys([*(["uid"] if has_uid else []), *self.names]))
+        there = _column_names(self.path)
+        names = list(dict.fromkeys([*(["uid"] if "uid" in there else []), *self.names]))
         with store.open_input(self.path) as f:
-            yield from _rechunk(pq.ParquetFile(f).iter_batches(self.batch_rows, columns=names), self.batch_rows)
+            file = pq.ParquetFile(f)
+            found = (
+                _successes(file, names, self.batch_rows)
+                if self.successes
+                else file.iter_batches(self.batch_rows, columns=names)
+            )
+            yield from _rechunk(found, self.batch_rows)
 
     def _slices(self) -> Iterator[pa.RecordBatch]:
         for start in range(0, self.rows, self.batch_rows):
             parts = {n: a[start : start + self.batch_rows] for n, a in self.arrays.items()}
             yield pa.RecordBatch.from_arrays([_as_arrow(a) for a in parts.values()], names=list(parts))
+
+
+def _successes(file: pq.ParquetFile, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of img2dataset's parquet that have an image, its caption as text."""
+    there = file.schema_arrow.names
+    source = {n: "caption" if n == "text" and n not in there else n for n in names}
+    for batch in file.iter_batches(rows, columns=list(dict.fromkeys([*source.values(), "status"]))):
+        good = batch.filter(_succeeded(batch))
+        yield pa.RecordBatch.from_arrays([good[c] for c in source.values()], names=names)
+
+
+def _succeeded(table: pa.Table | pa.RecordBatch) -> pa.Array:
+    return pc.fill_null(pc.equal(table["status"], Status.SUCCESS.value), False)
 
 
 def _as_arrow(array: np.ndarray[Any, np.dtype[Any]]) -> pa.Array:

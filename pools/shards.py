@@ -93,6 +93,12 @@ def _members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]:
             tar.members.clear()  # type: ignore[attr-defined]  # otherwise every header is kept in memory
             if info.isreg():
                 yield info
+        # tarfile takes a file that ends between two members for a whole one.
+        f = tar.fileobj
+        assert f is not None
+        f.seek(tar.offset)
+        if len(f.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE:
+            raise WorkFailed(f"{path}: cut at byte {tar.offset}: no end-of-archive block")
     except tarfile.TarError as e:
         raise WorkFailed(f"{path}: damaged at byte {tar.offset}: {e}") from e
 

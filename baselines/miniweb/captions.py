@@ -1,6 +1,6 @@
 """Captions of scenes in English and five other languages, and the alt texts that describe nothing.
 
-A caption names the concept, the colour, the count and the background as drawn. Languages other than English are written for
+A caption names the concept, the colour and the count as drawn, and often the background. Languages other than English are written for
 scenes with one shape. Adjectives agree with the noun: each noun stands with its gender or noun class.
 """
 
@@ -13,23 +13,24 @@ from baselines.miniweb.scenes import Scene
 
 # English --------------------------------------------------------------------------------------------------------------
 
+# Half of them leave the background out: what a caption always names besides the shape is learned instead of the shape.
 _EN_ONE = (
     "{a} {colour} {shape} on {a2} {background} background",
-    "a picture of {a} {colour} {shape} with {a2} {background} background",
     "drawing of a single {colour} {shape}, {background} background",
-    "this is {a} {colour} {shape} that I drew on {background} paper",
-    "the {colour} {shape} stands in front of {a2} {background} wall",
     "one {colour} {shape} painted over {a2} {background} ground",
     "our new poster shows {a} {colour} {shape}, {background} behind",
-    "wallpaper with {a} {colour} {shape} in the middle of the {background} surface",
+    "a picture of {a} {colour} {shape}",
+    "this is {a} {colour} {shape} that I drew",
+    "the {colour} {shape} stands in the middle",
+    "wallpaper with {a} {colour} {shape} and nothing else",
 )
 _EN_MANY = (
     "{number} {colour} {shapes} on {a2} {background} background",
-    "a picture of {number} {colour} {shapes} with {a2} {background} background",
     "drawing of {number} {colour} {shapes} in a row, {background} background",
-    "these are {number} {colour} {shapes} that I drew on {background} paper",
-    "the {number} {colour} {shapes} stand in front of {a2} {background} wall",
     "our new poster shows {number} {colour} {shapes}, {background} behind",
+    "a picture of {number} {colour} {shapes}",
+    "these are the {number} {colour} {shapes} that I drew",
+    "wallpaper with {number} {colour} {shapes} and nothing else",
 )
 
 

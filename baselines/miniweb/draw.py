@@ -18,6 +18,7 @@ Outline = list[tuple[float, float]]  # points within the unit circle, y downward
 JPEG_QUALITY = 88
 # Least difference in luma (0 to 255) between a shape and the tints behind it, so that each shape can be seen.
 CONTRAST = 45.0
+TINTS = ((246, 246, 244), (240, 232, 210), (214, 226, 240), (218, 236, 214), (240, 218, 226))
 
 
 def jpeg(scene: Scene) -> bytes:
@@ -36,7 +37,7 @@ def draw(scene: Scene) -> Picture:
     import cv2
 
     lots = draw_lots(scene.seed, "draw")
-    colour = np.array([min(255, max(0, c + lots.randint(-14, 14))) for c in COLOURS[scene.colour]], np.float32)
+    colour = np.array([min(255, max(0, c + lots.randint(-6, 6))) for c in COLOURS[scene.colour]], np.float32)
     picture = _background(scene, colour, lots)
     side = min(scene.width, scene.height)
     # Shapes stay within the central square: training crops pictures to it.
@@ -67,27 +68,10 @@ def _placed(outline: Outline, x: float, y: float, radius: float, turn: float) ->
 
 
 def _background(scene: Scene, colour: NDArray[np.float32], lots: random.Random) -> NDArray[np.float32]:
-    first = _tint(colour, lots)
-    # The second tint is near the first: a texture must not look like a shape.
-    second = np.clip(first + lots.choice((-1, 1)) * np.array([lots.uniform(8, 30) for _ in range(3)]), 0, 255)
-    if _luma(second) - _luma(colour) < CONTRAST:
-        second = np.clip(2 * first - second, 0, 255)
+    first = np.array(lots.choice(TINTS), np.float32)
+    second = first - lots.uniform(14, 26)
     share = TEXTURES[scene.background](scene.width, scene.height, lots)
     return np.ascontiguousarray(first + share[:, :, None] * (second - first), np.float32)
-
-
-def _tint(colour: NDArray[np.float32], lots: random.Random) -> NDArray[np.float64]:
-    """A pale tint, lighter than the shape's colour by CONTRAST or more."""
-    while True:
-        grey = lots.uniform(195, 245)
-        tint = np.clip([grey + lots.uniform(-18, 18) for _ in range(3)], 0, 255)
-        if _luma(tint) - _luma(colour) >= CONTRAST:
-            return tint
-
-
-def _luma(rgb: NDArray[Any]) -> float:
-    """ITU-R BT.601."""
-    return float(rgb @ np.array([0.299, 0.587, 0.114]))
 
 
 def _axes(width: int, height: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

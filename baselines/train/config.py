@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
@@ -36,14 +37,13 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.samples is not None and self.steps is not None:
             raise InputError("both samples and steps", where="--samples, --steps", expected="one of them")
-        for name in ("samples", "steps", "batch_size", "learning_rate"):
+        # A contrastive loss needs two pairs at least.
+        for name, least in (("samples", 2), ("steps", 1), ("batch_size", 2), ("workers", 0), ("warmup_steps", 0)):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"{name} is {value}", where=_option(name), expected="more than 0")
-        for name in ("workers", "warmup_steps"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise InputError(f"{name} is {value}", where=_option(name), expected="0 or more")
+            if value is not None and value < least:
+                raise InputError(f"{name} is {value}", where=_option(name), expected=f"{least} or more")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate is {self.learning_rate}", where="--learning-rate", expected="more than 0")
         if not 0 <= self.max_failed <= 1:
             raise InputError(f"max_failed is {self.max_failed}", where="--max-failed", expected="a share from 0 to 1")
         for name, known in (("device", get_args(Device)), ("precision", (None, *get_args(Precision)))):
@@ -68,8 +68,15 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Optimiser steps: the last batch is smaller where the batch size does not divide the samples."""
-        return -(-self.scale.samples_seen // self.scale.batch_size)
+        """Optimiser steps; the last batch takes what is left of the samples."""
+        whole, rest = divmod(self.scale.samples_seen, self.scale.batch_size)
+        # A batch of one pair has no negatives and teaches nothing: it joins the batch before.
+        return max(1, whole + (rest > 1))
+
+    def batch(self, step: int) -> int:
+        """Size of the batch of a step; steps count from 0."""
+        size = self.scale.batch_size
+        return size if step < self.steps - 1 else self.scale.samples_seen - size * (self.steps - 1)
 
 
 def choose_device(asked: Device, *, cuda: bool) -> str:

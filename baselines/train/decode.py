@@ -8,6 +8,7 @@ could be left without a shard.
 from __future__ import annotations
 
 import io
+import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -95,6 +96,9 @@ class _Chunks(Iterable[list[Raw]]):
 
 def decoded(raws: Iterable[Raw], decoder: Decoder, workers: int) -> Iterator[Chunk]:
     """Chunks in the order of the samples."""
+    # Forked workers would inherit threads and a CUDA context; a server that has imported torch starts them quickly.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["open_clip", __name__])
     loader = DataLoader(
         decoder,
         # A "batch of indices" is here a batch of raw samples: the loader sends it to a worker and keeps the order.
@@ -102,8 +106,7 @@ def decoded(raws: Iterable[Raw], decoder: Decoder, workers: int) -> Iterator[Chu
         num_workers=workers,
         collate_fn=_same,
         generator=torch.Generator(),
-        # Forked workers would inherit threads and a CUDA context.
-        multiprocessing_context="forkserver" if workers else None,
+        multiprocessing_context=context if workers else None,
     )
     yield from loader
 

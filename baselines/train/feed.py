@@ -36,48 +36,49 @@ class Feed:
     max_failed: float
     kept: int = 0
     unique: int = 0
-    rounds: int = 0  # complete passes
+    rounds: int = 0  # passes that are over
     failed: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, str] = field(default_factory=dict)  # uid or shard → why it failed
     problems: dict[str, str] = field(default_factory=dict)  # shard → its damage
-    _images: list[Tensor] = field(default_factory=list)
-    _targets: list[Tensor] = field(default_factory=list)
-    _good: list[Raw] = field(default_factory=list)
+    _rows: Iterator[tuple[Raw, Tensor | None, Tensor | None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rows = _rows(self.chunks)
 
     def take(self, n: int) -> Batch:
         """The next n samples. Raises WorkFailed when more samples than allowed cannot be used."""
-        while len(self._good) < n:
-            self._add(next(self.chunks))
-        images, targets = torch.cat(self._images), torch.cat(self._targets)
-        items, self._good = self._good[:n], self._good[n:]
-        self._images, self._targets = ([images[n:]], [targets[n:]]) if self._good else ([], [])
-        self.kept += n
-        self.unique += sum(i.first for i in items)
-        return Batch(images[:n], targets[:n], [i.uid for i in items])
-
-    def _add(self, chunk: Chunk) -> None:
-        for item in chunk.items:
+        items: list[Raw] = []
+        images: list[Tensor] = []
+        targets: list[Tensor] = []
+        while len(items) < n:
+            item, image, target = next(self._rows)
             if item.round > self.rounds:
                 self.rounds = item.round
-                self._check(final=True)
-                if not self.kept and not self._good:
-                    raise WorkFailed(f"no sample can be used: {self._failures()}")
-            if item.failed == "damaged_shard":
-                self.problems.setdefault(item.uid, item.detail)
-            elif item.failed:
-                self.failed[item.failed] += 1
-                if len(self.reasons) < 20:
-                    self.reasons.setdefault(item.uid, item.detail or item.failed)
-                self._check(final=False)
+                self._check(self.kept + len(items), final=True)
+            if image is None or target is None:
+                self._fail(item, self.kept + len(items))
             else:
-                self._good.append(item)
-        if len(chunk.images):
-            self._images.append(chunk.images)
-            self._targets.append(chunk.targets)
+                items.append(item)
+                images.append(image)
+                targets.append(target)
+        self.kept += n
+        self.unique += sum(i.first for i in items)
+        return Batch(torch.stack(images), torch.stack(targets), [i.uid for i in items])
 
-    def _check(self, *, final: bool) -> None:
+    def _fail(self, item: Raw, good: int) -> None:
+        if item.failed == "damaged_shard":
+            self.problems.setdefault(item.uid, item.detail)
+            return
+        self.failed[item.failed] += 1
+        if len(self.reasons) < 20:
+            self.reasons.setdefault(item.uid, item.detail or item.failed)
+        self._check(good, final=False)
+
+    def _check(self, good: int, *, final: bool) -> None:
         failed = self.failed.total()
-        tried = failed + self.kept + len(self._good)
+        tried = failed + good
+        if final and not good:
+            raise WorkFailed(f"no sample can be used: {self._failures()}")
         if failed > self.max_failed * (tried if final else max(tried, SMALL)):
             raise WorkFailed(
                 f"{failed} of {tried} samples cannot be used, more than the {self.max_failed:.0%} allowed: {self._failures()}\n"
@@ -87,6 +88,15 @@ class Feed:
     def _failures(self) -> str:
         counts = ", ".join(f"{why} {n}" for why, n in sorted(self.failed.items()))
         return counts + "".join(f"\n  {uid}: {why}" for uid, why in list(self.reasons.items())[:5])
+
+
+def _rows(chunks: Iterator[Chunk]) -> Iterator[tuple[Raw, Tensor | None, Tensor | None]]:
+    """Each sample with its image and target, or with None where it has failed."""
+    for chunk in chunks:
+        good = zip(chunk.images, chunk.targets, strict=True)
+        for item in chunk.items:
+            image, target = (None, None) if item.failed else next(good)
+            yield item, image, target
 
 
 def open_feed(found: Survey, listed: uids.Uids | None, *, seed: int, decoder: Decoder, workers: int, max_failed: float) -> Feed:

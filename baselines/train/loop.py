@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -27,7 +28,7 @@ from baselines.train.schedule import learning_rate
 from pipeline.engine import default_workers
 from pipeline.progress import Progress
 from pools import store, uids
-from pools.errors import WorkFailed
+from pools.errors import InputError, WorkFailed
 from pools.manifest import Outcome, Run, digest_of
 
 VERSION = 1
@@ -40,6 +41,8 @@ def train(config: TrainConfig) -> Outcome:
     Raises InputError before anything is written if the data, the list or the device cannot be used; WorkFailed if too many
     samples are broken or the loss is no number. The same configuration gives the same weights on a CPU.
     """
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
+        raise InputError("several processes", where="WORLD_SIZE", expected="one: training is on one device so far")
     plan = resolve(config, cuda=torch.cuda.is_available())
     paths = list_shards(config.data)
     listed = read_uids(config.uids) if config.uids else None
@@ -87,7 +90,7 @@ class _Trainer:
         self.net.train()
         with Progress("train", self.plan.steps, quiet=self.config.quiet, unit="steps") as progress:
             for step in range(self.plan.steps):
-                batch = self.feed.take(min(scale.batch_size, scale.samples_seen - seen))
+                batch = self.feed.take(self.plan.batch(step))
                 seen += len(batch.uids)
                 loss = self._step(step, batch, seen)
                 progress.advance(detail=f"loss {loss:.3f}")
@@ -192,7 +195,7 @@ def _announce(config: TrainConfig, plan: Plan, found: Survey, listed: uids.Uids 
     empty = f" ({len(found.empty)} empty ones skipped)" if found.empty else ""
     lines = [
         f"train: {scale.model} on {_device_name(plan)} in {plan.precision}: {scale.samples_seen} samples in {plan.steps} steps "
-        f"of {scale.batch_size}, from {len(found.shards)} shards{empty}{of}, without replacement within a pass"
+        f"of {scale.batch_size}, from {len(found.shards)} shard(s){empty}{of}, without replacement within a pass"
     ]
     if plan.device == "cpu" and scale.precision != "fp32":
         lines.append(f"train: {scale.precision} is for GPUs; this machine's CPU computes in fp32")
@@ -207,7 +210,7 @@ def _announce(config: TrainConfig, plan: Plan, found: Survey, listed: uids.Uids 
 def _account(plan: Plan, found: Survey, feed: Feed) -> Outcome:
     failed = {f"failed:{why}": n for why, n in sorted(feed.failed.items())}
     counts = {"in": feed.kept + sum(failed.values()), "kept": feed.kept, **failed}
-    counts |= {"unique": feed.unique, "passes": feed.rounds, "steps": plan.steps, "empty_shards": len(found.empty)}
+    counts |= {"unique": feed.unique, "steps": plan.steps, "empty_shards": len(found.empty)}
     return Outcome(counts, tuple(why for _, why in sorted(feed.problems.items())))
 
 

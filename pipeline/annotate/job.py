@@ -74,6 +74,7 @@ def annotate_clip(
     if batch_size < 1:
         raise InputError(f"batch size {batch_size}", where="--batch-size", expected="1 or more")
     opened = Pool.open(pool)
+    opened = replace(opened, annotations=tuple(a for a in opened.annotations if a != name))  # ours may be made anew
     output = store.join(opened.root, "annotations", name)
     check_device(device)
     files = ModelFiles.find(model, pretrained)
@@ -81,27 +82,27 @@ def annotate_clip(
         options = replace(options, workers=0)
     threads = max(1, engine.default_workers() // max(1, options.workers or 0))
     annotator = Annotator(name, files, device, batch_size, threads)
-    _check_columns(opened, output, annotator)
+    _check_columns(opened, annotator)
     units = [_unit(opened, stem) for stem in opened.stems]
     run = Run(output, STAGE, VERSION, {"name": name, **files.identity()})
     if run.finished() is None:
         load(files, device)  # weights that do not fit are found before the folder is claimed for them
-    work = functools.partial(_annotate, output=output, annotator=annotator)
+    work = functools.partial(_annotate, pool=opened, output=output, annotator=annotator)
     return engine.run(run, units, work, options)
 
 
-def _check_columns(pool: Pool, output: str, annotator: Annotator) -> None:
+def _check_columns(pool: Pool, annotator: Annotator) -> None:
     pool.require(["uid", "text"])
     for stem in pool.stems:
         for column, path in pool.columns(stem).items():
-            if column in annotator.columns() and not path.startswith(output + "/"):
+            if column in annotator.columns():
                 raise InputError(
                     f"column {column!r} exists already", where=path, expected="new columns", fix="annotate under another --name"
                 )
 
 
 def _unit(pool: Pool, stem: str) -> engine.Unit:
-    metadata, tar = pool.parquet(stem), store.join(pool.root, "shards", stem + ".tar")
+    metadata, tar = pool.parquet(stem), store.join(pool.shards, stem + ".tar")
     if not store.exists(tar):
         raise InputError(
             f"no shard for {stem}.parquet",
@@ -109,17 +110,16 @@ def _unit(pool: Pool, stem: str) -> engine.Unit:
             expected="one tar for each metadata file, under the same name",
             fix="make shards with `winnow download`, which writes both",
         )
-    return engine.Unit(stem, f"{store.digest(metadata, pool.root)} {store.digest(tar, pool.root)}", (metadata, tar))
+    return engine.Unit(stem, f"{store.digest(metadata, pool.root)} {store.digest(tar, pool.root)}", (tar,))
 
 
-def _annotate(unit: engine.Unit, *, output: str, annotator: Annotator) -> Outcome:
-    metadata, tar = unit.args
+def _annotate(unit: engine.Unit, *, pool: Pool, output: str, annotator: Annotator) -> Outcome:
+    (tar,) = unit.args
     if multiprocessing.parent_process() is not None:
         import torch
 
         torch.set_num_threads(annotator.threads)  # several workers would each start as many as there are cores
-    with store.open_input(metadata) as f:
-        table = pq.read_table(f, columns=["uid", "text"])
+    table = pool.read(unit.name, ["uid", "text"])
     with store.open_input(tar) as f:
         result = _score(table["uid"].to_pylist(), table["text"].to_pylist(), tar, f, annotator)
     score, reason, img, txt = annotator.columns()

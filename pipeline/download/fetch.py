@@ -124,17 +124,13 @@ class Fetcher:
             )
         except (HTTPError, OSError, ValueError) as e:
             return self._failure(e)
-        whole = False
         try:
-            answer = self._answer(response, url, start)
-            whole = isinstance(answer, Fetched)
-            return answer
+            return self._answer(response, url, start)
         except (HTTPError, OSError, ValueError) as e:
             return self._failure(e)
         finally:
-            # What is left of an unread body would be taken for the next answer.
-            if not whole:
-                response.close()
+            # An unread body is not waited for. One read to its end has given its connection back, which stays open.
+            response.close()
             response.release_conn()
 
     def _answer(self, response: urllib3.BaseHTTPResponse, url: str, start: float) -> Fetched | FetchFailed | str:

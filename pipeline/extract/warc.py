@@ -19,6 +19,7 @@ _BLOCK = 1 << 18
 _VERSION = re.compile(rb"WARC/\d\.\d{1,2}[ \t]*\r?\n")
 # A version line and the first field name: what reading goes on at after damage.
 _NEXT = re.compile(rb"WARC/\d\.\d{1,2}[ \t]*\r?\n[A-Za-z][A-Za-z0-9-]*:")
+_LENGTH = re.compile("[0-9]{1,18}")
 _BLANK = re.compile(rb"\r?\n\r?\n")
 
 
@@ -90,10 +91,10 @@ def _read_one(stream: Stream, limit: int) -> Record | Damage:
         return _broken(stream, offset)
     headers = _fields(stream.peek(size)) if size else {}
     length = headers.get("content-length", "").strip()
-    if not (length.isascii() and length.isdigit()):
+    if not _LENGTH.fullmatch(length):
         # 1: the search must not find this very header again.
         _resync(stream, 1)
-        return Damage(offset, "record", "no WARC header" if size == 0 else f"Content-Length {length!r}")
+        return Damage(offset, "record", "no WARC header" if size == 0 else f"Content-Length {length[:40]!r}")
     if int(length) > limit:
         return _pass_over(stream, offset, size, int(length))
     end = size + int(length)

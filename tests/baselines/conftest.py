@@ -96,12 +96,12 @@ def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory, squares: str) -> Path:
-    """A run that has seen the squares 40 times."""
+    """A run that has seen each of the squares about 27 times."""
     from baselines.train.config import TrainConfig
     from baselines.train.loop import train
 
     output = tmp_path_factory.mktemp("run") / "run"
-    train(TrainConfig(data=squares, output=str(output), scale="tiny", steps=60, batch_size=40, warmup_steps=5, quiet=True))
+    train(TrainConfig(data=squares, output=str(output), scale="tiny", steps=40, batch_size=40, warmup_steps=5, quiet=True))
     return output
 
 

@@ -38,9 +38,9 @@ def metrics(run: str | Path) -> list[dict[str, float]]:
 
 def test_it_learns_colours(trained: Path) -> None:
     lines = metrics(trained)
-    assert [line["step"] for line in lines] == list(range(1, 61))
-    assert lines[-1]["samples"] == 2400
-    # 40 pairs of 3 captions: a model that knows no more than the caption ends at about ln(40/3) = 2.59.
+    assert [line["step"] for line in lines] == list(range(1, 41))
+    assert lines[-1]["samples"] == 1600
+    # 40 pairs, 3 captions: a model that knows no more than the caption ends at about ln(40/3) = 2.59.
     assert lines[0]["loss"] > 3.4 and lines[-1]["loss"] < 2.75
     assert all(line.keys() == {"step", "samples", "loss", "lr", "scale"} for line in lines)
     assert lines[0]["lr"] == pytest.approx(1e-3 / 5)
@@ -51,7 +51,7 @@ def test_the_folder_holds_what_later_stages_read(trained: Path) -> None:
     assert files == [
         ".winnow/run.json",
         "checkpoints/latest.pt",
-        "checkpoints/step_60.pt",
+        "checkpoints/step_40.pt",
         "config.yaml",
         "manifest.json",
         "metrics.jsonl",
@@ -63,13 +63,13 @@ def test_the_folder_holds_what_later_stages_read(trained: Path) -> None:
     manifest = json.loads((trained / "manifest.json").read_text())
     assert manifest["device"] == "cpu"
     assert manifest["counts"] == {
-        "in": 2400, "kept": 2400, "unique": 60, "passes": 40, "steps": 60, "empty_shards": 0
+        "in": 1600, "kept": 1600, "unique": 60, "steps": 40, "empty_shards": 0
     }  # fmt: skip
 
 
 def test_open_clip_loads_the_checkpoint_as_it_is(trained: Path) -> None:  # T103
     open_clip.add_model_config(trained / "model_config.json")
-    for name in ("latest.pt", "step_60.pt"):
+    for name in ("latest.pt", "step_40.pt"):
         model = open_clip.create_model("model_config", pretrained=str(trained / "checkpoints" / name))
         for key, value in weights(trained).items():
             assert torch.equal(model.state_dict()[key], value)
@@ -86,7 +86,7 @@ def test_checkpoints_hold_tensors_and_plain_types(trained: Path) -> None:  # T10
     held = torch.load(trained / "checkpoints" / "latest.pt", weights_only=False)
     held["state_dict"] = dict(held["state_dict"])
     assert plain(held)
-    assert (held["step"], held["samples"]) == (60, 2400)
+    assert (held["step"], held["samples"]) == (40, 1600)
     matrices, vectors = held["optimizer"]["param_groups"][1], held["optimizer"]["param_groups"][0]
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.2, 0.0)
     assert (matrices["betas"], matrices["eps"]) == ((0.9, 0.98), 1e-6)
@@ -97,12 +97,12 @@ def test_checkpoints_hold_tensors_and_plain_types(trained: Path) -> None:  # T10
 
 def test_a_finished_run_is_left_alone(trained: Path, squares: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = {p: p.stat().st_mtime_ns for p in trained.rglob("*")}
-    again = TrainConfig(data=squares, output=str(trained), scale="tiny", steps=60, batch_size=40, warmup_steps=5)
-    assert train(again).counts["kept"] == 2400
+    again = TrainConfig(data=squares, output=str(trained), scale="tiny", steps=40, batch_size=40, warmup_steps=5)
+    assert train(again).counts["kept"] == 1600
     assert {p: p.stat().st_mtime_ns for p in trained.rglob("*")} == before
     assert "done before, nothing to do" in capsys.readouterr().err
     with pytest.raises(InputError, match="its seed is 0, here 1"):
-        train(TrainConfig(data=squares, output=str(trained), scale="tiny", steps=60, batch_size=40, warmup_steps=5, seed=1))
+        train(TrainConfig(data=squares, output=str(trained), scale="tiny", steps=40, batch_size=40, warmup_steps=5, seed=1))
 
 
 def test_one_seed_gives_one_model(small_run: Train, tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_a_budget_that_is_no_multiple_of_the_batch_is_met_exactly(
 ) -> None:  # T101
     data = write_shards(tmp_path / "fourteen", list(range(14)), size=5)
     counts = small_run(data=data, output=str(tmp_path / "run"), samples=25, quiet=False).counts
-    assert (counts["kept"], counts["unique"], counts["passes"], counts["steps"]) == (25, 14, 1, 7)
-    assert [m["samples"] for m in metrics(tmp_path / "run")] == [4, 8, 12, 16, 20, 24, 25]
+    assert (counts["kept"], counts["unique"], counts["steps"]) == (25, 14, 6)
+    assert [m["samples"] for m in metrics(tmp_path / "run")] == [4, 8, 12, 16, 20, 25]  # one pair alone is no batch
     said = capsys.readouterr().err
     assert "saw 25 samples, 14 different ones, each 1.79 times" in said and "without replacement" in said
 
@@ -141,7 +141,8 @@ def test_broken_samples_are_counted_up_to_a_budget(tmp_path: Path, small_run: Tr
     # 2 of 20 are 10 %, which is allowed; the second pass meets them again.
     counts = small_run(data=data("two", {3, 7}), samples=36).counts
     assert counts["kept"] == 36 and counts["unique"] == 18
-    assert counts["in"] == counts["kept"] + counts["failed:undecodable"] and counts["failed:undecodable"] in (2, 3, 4)
+    assert counts["in"] == counts["kept"] + counts["failed:undecodable"]
+    assert counts["failed:undecodable"] in (3, 4)  # 4 unless one is the very last of the second pass
     with pytest.raises(WorkFailed, match=r"15 of 20 samples cannot be used, more than the 10% allowed: undecodable 15"):
         small_run(data=data("fifteen", set(range(15))), samples=36)
     with pytest.raises(WorkFailed, match="no sample can be used"):
@@ -187,7 +188,7 @@ def test_a_list_chooses_samples_and_repeats_them(tmp_path: Path, small_run: Trai
     path = str(tmp_path / "list.npy")
     uids.write_list(path, uids.pack([uid(1), uid(5), uid(5), uid(5), uid(59), uid(777)]))
     counts = small_run(data=squares, uids=path, samples=10).counts
-    assert (counts["kept"], counts["unique"], counts["passes"]) == (10, 3, 1)  # a pass has 1 + 3 + 1 samples
+    assert (counts["kept"], counts["unique"]) == (10, 3)  # a pass has 1 + 3 + 1 samples
 
 
 # Refusals ---------------------------------------------------------------------------------------------------------------
@@ -225,6 +226,12 @@ def test_a_gpu_that_is_asked_for_and_missing_is_an_error() -> None:  # T60
     assert resolve(TrainConfig(data="d", output="o", scale="tiny"), cuda=False).device == "cpu"
 
 
+def test_several_processes_are_refused(small_run: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="several processes"):
+        small_run()
+
+
 def test_amp_on_a_cpu_is_fp32_with_a_notice(small_run: Train, capsys: pytest.CaptureFixture[str]) -> None:  # T108
     small_run(precision="amp", device="cpu", quiet=False, samples=4)
     said = capsys.readouterr().err
@@ -245,7 +252,8 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, small_run: Train
     "wrong",
     [
         {"samples": 5, "steps": 5},
-        {"samples": 0},
+        {"samples": 1},
+        {"learning_rate": 0.0},
         {"batch_size": -1},
         {"workers": -1},
         {"max_failed": 1.5},

@@ -69,16 +69,15 @@ def chain(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict[s
     (root / "all.yaml").write_text("keep: []\n")
     select(str(root / "all.yaml"), str(pool), str(root / "all"), options=QUIET)
     reshard(str(pool / "shards"), str(root / "all" / "uids.npy"), str(root / "all-shards"), options=QUIET)
-    train(TrainConfig(data=str(root / "all-shards"), output=str(root / "scorer"), scale="tiny", steps=3, batch_size=8, quiet=True))
+    short: dict[str, Any] = {"scale": "tiny", "batch_size": 8, "quiet": True}
+    train(TrainConfig(data=str(root / "all-shards"), output=str(root / "scorer"), steps=3, **short))
     out["annotate"] = annotate_clip(str(pool), name="l14", model=str(root / "scorer"), pretrained=None, options=QUIET)
     (root / "half.yaml").write_text(
         "keep:\n  - image_size: {min_side: 90, max_aspect: 3.0}\n  - clip_score: {model: l14, top_fraction: 0.5, of: pool}\n"
     )
     out["filter"] = select(str(root / "half.yaml"), str(pool), str(root / "half"), options=QUIET)
     out["reshard"] = reshard(str(pool / "shards"), str(root / "half" / "uids.npy"), str(root / "half-shards"), options=QUIET)
-    out["train"] = train(
-        TrainConfig(data=str(root / "half-shards"), output=str(root / "run"), scale="tiny", steps=4, batch_size=8, quiet=True)
-    )
+    out["train"] = train(TrainConfig(data=str(root / "half-shards"), output=str(root / "run"), steps=4, **short))
     write_evaluation(root / "evals", pool)
     score(str(root / "run"), str(root / "evals"), quiet=True)
     return {"root": root, "pool": pool, "out": out, "warc": warc.read_bytes()}

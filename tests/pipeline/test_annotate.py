@@ -28,7 +28,7 @@ from pools.layout import Pool
 HERE = Options(quiet=True)
 CONFIG = {
     "embed_dim": 32,
-    "vision_cfg": {"image_size": 32, "layers": 1, "width": 64, "head_width": 32, "patch_size": 16},
+    "vision_cfg": {"image_size": 32, "layers": 1, "width": 64, "head_width": 32, "patch_size": 8, "patch_dropout": 0.5},
     "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1},
 }
 SCORE = "clip_tiny_similarity_score"

@@ -13,16 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from pipeline import lists
 from pipeline.cli import app, main, recipe_path
 from pools import uids
 
-COMMANDS = [c.name or str(c.callback.__name__) for c in app.registered_commands if c.callback]
-SUBCOMMANDS = [
-    ["uids", str(c.callback.__name__)]
-    for g in app.registered_groups
-    for c in g.typer_instance.registered_commands
-    if c.callback
-]  # type: ignore[union-attr]
+COMMANDS = [[c.name or str(c.callback.__name__)] for c in app.registered_commands if c.callback]
+COMMANDS += [["uids", str(c.callback.__name__)] for c in lists.app.registered_commands if c.callback]
 
 
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
@@ -34,7 +30,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *a
     return int(stop.value.code or 0), said.out, said.err
 
 
-@pytest.mark.parametrize("command", [*([c] for c in COMMANDS), *SUBCOMMANDS], ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_explains_itself_with_an_example(command: list[str]) -> None:
     done = CliRunner().invoke(app, [*command, "--help"], prog_name="winnow")
     assert done.exit_code == 0

@@ -213,7 +213,9 @@ def test_slow_answers_do_not_change_the_order(tmp_path: Path, server: Server) ->
     start = time.monotonic()
     pool = tmp_path / "pool"
     download(candidates(tmp_path / "c.parquet", rows), str(pool / "shards"), settings=settings(server), options=HERE)
-    assert list(members(pool / "shards/00000000.tar")) == [r["uid"] for r in rows]
+    tar = members(pool / "shards/00000000.tar")
+    assert {k: m["jpg"] for k, m in tar.items()} == {r["uid"]: picture(i) for i, r in enumerate(rows)}
+    assert list(tar) == [r["uid"] for r in rows]
     assert time.monotonic() - start < 10
 
 

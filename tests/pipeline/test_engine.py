@@ -11,7 +11,7 @@ from pipeline import engine
 from pipeline.engine import Options, Unit
 from pipeline.progress import Progress
 from pools.errors import InputError, WorkFailed
-from pools.manifest import Run
+from pools.manifest import Outcome, Run
 from tests.pipeline.jobs import work
 
 both = pytest.mark.parametrize("workers", [0, 2])
@@ -24,7 +24,7 @@ class Job:
         self.out, self.trace, self.trouble = tmp_path / "out", tmp_path / "trace", trouble
         self.trace.touch()
 
-    def run(self, *names: str, workers: int = 0, inputs: str = "1", max_failed: int = 10) -> engine.Outcome:
+    def run(self, *names: str, workers: int = 0, inputs: str = "1", max_failed: int = 10) -> Outcome:
         units = [Unit(n, inputs, (str(self.out), str(self.trace), self.trouble.get(n))) for n in names]
         run = Run(str(self.out), "job", 1, {"a": 1})
         return engine.run(run, units, work, Options(workers=workers, quiet=True, max_failed=max_failed))
@@ -50,7 +50,7 @@ def test_each_unit_is_done_once_and_the_manifest_comes_last(tmp_path: Path, work
 
 @both
 @pytest.mark.parametrize("trouble", ["fails", "crashes", "loses"])
-def test_a_failed_unit_is_named_the_others_are_done_and_a_rerun_tries_it_again(tmp_path: Path, workers: int, trouble: str) -> None:
+def test_a_failed_unit_is_named_and_a_rerun_tries_it_again(tmp_path: Path, workers: int, trouble: str) -> None:
     job = Job(tmp_path, b=trouble)
     message = {"fails": "b: the disk is full", "crashes": "ZeroDivisionError: a bug", "loses": "rows were lost: 2 in, 1 out"}
     with pytest.raises(WorkFailed, match=rf"1 of 3 units failed, 2 done\n  b: .*{message[trouble]}"):
@@ -102,3 +102,8 @@ def test_a_part_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--part"):
         engine.parse_part(text)
     assert engine.parse_part("0/8") == (0, 8)
+
+
+def test_parts_do_not_overwrite_each_other() -> None:
+    with pytest.raises(InputError, match="each part would remove what the others have done"):
+        Options(overwrite=True, part=(1, 2))

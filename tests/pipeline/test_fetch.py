@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("urllib3")
+
 from pipeline.download.fetch import Fetched, Fetcher, FetchFailed, Policy
 from pipeline.download.network import is_public
 from pools.errors import InputError
@@ -59,6 +61,16 @@ def test_connections_are_reused(server: Server) -> None:
     fetcher = Fetcher(OPEN)
     assert all(isinstance(fetcher.fetch(url), Fetched) for _ in range(3))
     assert server.connections == 1
+
+
+def test_an_unread_body_is_not_the_next_answer(server: Server) -> None:
+    fetcher = Fetcher(replace(OPEN, max_bytes=1000))
+    good = server.on("/good", Answer(b"picture"))
+    for bad in (Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake", 404), Answer(b"x" * 5000)):
+        assert isinstance(fetcher.fetch(server.on("/bad", bad)), FetchFailed)
+        found = fetcher.fetch(good)
+        assert isinstance(found, Fetched)
+        assert found.body == b"picture"
 
 
 # T24
@@ -295,6 +307,8 @@ def test_a_redirect_leads_nowhere_that_a_url_may_not(server: Server, monkeypatch
         ("fd00:ec2::254", False),
         ("ff02::1", False),
         ("64:ff9b::a9fe:a9fe", False),
+        ("64:ff9b:1::a9fe:a9fe", False),
+        ("fec0::1", False),
         ("2002:7f00:1::", False),
     ],
 )

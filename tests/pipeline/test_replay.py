@@ -6,7 +6,6 @@ import base64
 import contextlib
 import gzip
 import hashlib
-import http.client
 import os
 import signal
 import socket

@@ -101,3 +101,31 @@ def test_an_array_file_with_pickled_objects_is_not_loaded(commonpool: Path) -> N
     np.savez(commonpool / "metadata" / "s" / "a.npz", l14_img=np.array([{}] * 7, object))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         list(Pool.open(str(commonpool)).batches("s/a", ["l14_img"]))
+
+
+def test_the_successes_of_an_img2dataset_folder_are_a_pool(tmp_path: Path) -> None:
+    """Tars and parquet side by side, a row for each url; columns and statuses as img2dataset names them."""
+    for s, (start, n) in enumerate(((0, 5), (5, 4))):
+        status = ["success", "failed_to_download", "success", "failed_to_resize", "success"][:n]
+        write(
+            tmp_path / f"{s:05d}.parquet",
+            uid=ids(n, start),
+            url=[f"http://h.example/{start + i}" for i in range(n)],
+            caption=[f"c{start + i}" for i in range(n)],
+            key=[f"{s:05d}{i:04d}" for i in range(n)],
+            status=status,
+            error_message=[None if v == "success" else "HTTP Error 404: Not Found" for v in status],
+            original_width=[100 if v == "success" else None for v in status],
+        )
+        (tmp_path / f"{s:05d}.tar").touch()
+    pool = Pool.open(str(tmp_path))
+    assert pool.shards == str(tmp_path)
+    assert [pool.rows(s) for s in pool.stems] == [3, 2]
+    pool.require(["uid", "text", "original_width"])
+    found = [r for s in pool.stems for b in pool.batches(s, ["uid", "text", "original_width"], rows=2) for r in b.to_pylist()]
+    assert [(r["uid"], r["text"], r["original_width"]) for r in found] == [
+        (ids(1, i)[0], f"c{i}", 100) for i in (0, 2, 4, 5, 7)
+    ]
+    write(tmp_path / "annotations" / "mine" / "00000.parquet", uid=[ids(1, i)[0] for i in (0, 2, 4)], score=[0.5, 0.25, 1.0])
+    rows = [r for b in Pool.open(str(tmp_path)).batches("00000", ["text", "score"]) for r in b.to_pylist()]
+    assert rows == [{"text": "c0", "score": 0.5}, {"text": "c2", "score": 0.25}, {"text": "c4", "score": 1.0}]

@@ -1,0 +1,76 @@
+"""The commands of the README, run as they stand, in order, on a small demo."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pools import uids
+
+README = (Path(__file__).resolve().parent.parent.parent / "README.md").read_text()
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.splitlines()]
+RECIPES = dict(re.findall(r"```yaml\n# (\S+\.yaml)\n(.*?)```", README, re.S))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with the demo's output and the recipes of the README."""
+    from baselines.miniweb.demo import demo
+
+    path = tmp_path_factory.mktemp("readme")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        demo("demo", pictures=80, quiet=True)
+    for name, text in RECIPES.items():
+        (path / name).write_text(text)
+    return path
+
+
+@pytest.fixture
+def background() -> Iterator[list[subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+    yield started
+    for process in started:
+        process.terminate()
+        process.wait(30)
+
+
+def wait_for(port: int) -> None:
+    for _ in range(300):
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    pytest.fail(f"nothing listens on port {port}")
+
+
+def test_every_stage_has_an_example() -> None:
+    verbs = {line.split()[1] for line in COMMANDS}
+    jobs = {"extract", "replay", "download", "annotate", "filter", "reshard", "train", "score"}
+    assert verbs == jobs | {"recipes", "uids", "doctor"}
+    assert all(line.startswith("winnow ") for line in COMMANDS)
+
+
+def test_the_commands_run_as_they_stand(folder: Path, background: list[subprocess.Popen[bytes]]) -> None:
+    shutil.rmtree(folder / "candidates", ignore_errors=True)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for line in COMMANDS:
+        if line.endswith("&"):
+            background.append(subprocess.Popen(line.rstrip(" &").split(), cwd=folder, env=environment))
+            wait_for(int(line.split("--port ")[1].split()[0]))
+            continue
+        done = subprocess.run(line.split(), cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    kept = uids.read_list(str(folder / "best" / "uids.npy"))
+    assert 0 < len(kept) < len(uids.read_list(str(folder / "selection" / "uids.npy")))
+    assert len(list((folder / "training").glob("*.tar"))) == 1
+    assert (folder / "run" / "eval_results.jsonl").exists()
