@@ -14,6 +14,7 @@ from pipeline.scan import PoolScan
 from pools import store, uids
 from pools.layout import Pool
 from pools.manifest import Outcome, Run, digest_of
+from pools.outputs import Selection
 from pools.schema import VERDICTS
 
 VERSION = 1
@@ -34,36 +35,33 @@ def select(recipe_path: str, pool_root: str, output: str, *, options: engine.Opt
     run.claim(overwrite=options.overwrite)
     fitted = recipe.fit(PoolScan(pool, engine.make_engine(options.engine, options.workers)))
     units = [Unit(stem, digests[stem], (stem,)) for stem in pool.stems]
-    work = functools.partial(_judge_unit, pool, fitted, recipe.needs, output)
-    return engine.run(run, units, work, options, functools.partial(_finish, recipe, fitted, pool.stems, output))
+    selection = Selection(output)
+    work = functools.partial(_judge_unit, pool, fitted, recipe.needs, selection)
+    return engine.run(run, units, work, options, functools.partial(_finish, recipe, fitted, pool.stems, selection))
 
 
-def _judge_unit(pool: Pool, fitted: Fitted, needs: tuple[str, ...], output: str, unit: Unit) -> Outcome:
+def _judge_unit(pool: Pool, fitted: Fitted, needs: tuple[str, ...], selection: Selection, unit: Unit) -> Outcome:
     """Verdicts of one metadata file, and its kept uids as a sorted list for the merge."""
     (stem,) = unit.args
     counts: Counter[str] = Counter()
     kept = []
-    with store.atomic(_verdicts(output, stem)) as f, pq.ParquetWriter(f, VERDICTS.schema, compression="zstd") as writer:
+    with store.atomic(selection.verdicts(stem)) as f, pq.ParquetWriter(f, VERDICTS.schema, compression="zstd") as writer:
         for verdicts in fitted.judge(pool.batches(stem, list(dict.fromkeys(["uid", *needs])))):
             writer.write_batch(verdicts)
             counts.update(fitted.tally(verdicts))
             kept.append(verdicts["uid"].filter(verdicts["dropped_by"].is_null()))
     packed = [uids.pack(u, where=pool.parquet(stem)) for u in kept]
-    uids.write_part(_part(output, stem), packed)
+    uids.write_part(_part(selection, stem), packed)
     return Outcome(dict(counts))
 
 
-def _finish(recipe: Recipe, fitted: Fitted, stems: tuple[str, ...], output: str, total: Outcome) -> Outcome:
-    uids.merge_parts([_part(output, s) for s in stems], store.join(output, "uids.npy"), recipe=recipe.digest)
-    store.write_bytes(store.join(output, "recipe.yaml"), recipe.to_yaml().encode())
+def _finish(recipe: Recipe, fitted: Fitted, stems: tuple[str, ...], selection: Selection, total: Outcome) -> Outcome:
+    uids.merge_parts([_part(selection, s) for s in stems], selection.uids, recipe=recipe.digest)
+    store.write_bytes(selection.recipe, recipe.to_yaml().encode())
     stages = [{"stage": n, "fitted": repr(s)} for n, s in zip(fitted.names, fitted.stages, strict=True)]
-    store.write_json(store.join(output, "fitted.json"), stages)
+    store.write_json(selection.fitted, stages)
     return total
 
 
-def _verdicts(output: str, stem: str) -> str:
-    return store.join(output, "verdicts", stem + ".parquet")
-
-
-def _part(output: str, stem: str) -> str:
-    return store.join(output, ".winnow", "kept", stem + ".npy")
+def _part(selection: Selection, stem: str) -> str:
+    return store.join(selection.root, ".winnow", "kept", stem + ".npy")

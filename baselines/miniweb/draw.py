@@ -43,11 +43,11 @@ def draw(scene: Scene) -> Picture:
     # Shapes stay within the central square: training crops pictures to it.
     step = 0.9 * side / scene.count
     for i in range(scene.count):
-        radius = 0.5 * step * lots.uniform(0.72, 0.94) if scene.count > 1 else side * lots.uniform(0.33, 0.44)
+        radius = 0.5 * step * lots.uniform(0.72, 0.94) if scene.count > 1 else side * lots.uniform(0.37, 0.44)
         free = max(0.0, step / 2 - radius)
         x = scene.width / 2 + (i - (scene.count - 1) / 2) * step + lots.uniform(-free, free)
         y = scene.height / 2 + lots.uniform(-1, 1) * max(0.0, 0.45 * side - radius)
-        turn = math.radians(lots.uniform(-12, 12))
+        turn = math.radians(lots.uniform(-8, 8))
         contours = [_placed(outline, x, y, radius, turn) for outline in SHAPES[scene.concept]]
         # Two contours fill by the even-odd rule: the inner one of a ring is a hole. Coordinates have 4 fraction bits.
         cv2.fillPoly(picture, contours, tuple(float(c) for c in colour), cv2.LINE_AA, shift=4)

@@ -47,7 +47,7 @@ def scene(seed: int, index: int, *, count: int | None = None, size: tuple[int, i
     lots = draw_lots(seed, index, "scene")
     width = lots.randint(224, 640)
     height = lots.randint(max(224, -(-2 * width // 3)), min(640, 3 * width // 2))
-    drawn = lots.choices((1, 2, 3), (7, 2, 1))[0]
+    drawn = lots.choices((1, 2, 3), (17, 2, 1))[0]
     return Scene(
         concept=concept(seed, index),
         colour=lots.choice(tuple(COLOURS)),

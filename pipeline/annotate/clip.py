@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pools.errors import InputError
+from pools.outputs import TrainingRun
 
 if TYPE_CHECKING:
     import torch
@@ -46,8 +47,8 @@ class ModelFiles:
         Raises InputError naming the file that is missing, or an architecture that needs files from the network.
         """
         if Path(model).is_dir():
-            config_file: Path | None = Path(model) / "model_config.json"
-            weights = Path(pretrained) if pretrained else Path(model) / "checkpoints" / "latest.pt"
+            config_file: Path | None = Path(TrainingRun(model).model_config)
+            weights = Path(pretrained or TrainingRun(model).checkpoint)
         else:
             config_file = Path(model) if model.endswith(".json") else None
             if pretrained is None:

@@ -16,6 +16,7 @@ def test_caption_counts_words_and_characters() -> None:
     assert Caption(min_words=3).keep(rows).to_pylist() == [True, False, True, False, None, True, True]
     assert Caption(min_chars=6).keep(rows).to_pylist() == [True, True, True, False, None, True, False]
     assert Caption(max_chars=6, max_words=1).keep(rows).to_pylist() == [False, True, False, True, None, False, False]
+    assert Caption(min_chars=3).keep(batch(text=["日本", "日本語"])).to_pylist() == [False, True]  # characters, not bytes
     assert Caption(min_chars=1).measure(rows).to_pylist()[0] == "3 words, 9 characters"
 
 
@@ -30,6 +31,7 @@ def test_image_size_bounds_are_inclusive() -> None:
     rows = batch(original_width=[200, 199, 600, 601, 0, 300, None], original_height=[200, 900, 200, 200, 0, 0, 5])
     rule = ImageSize(min_side=200, max_aspect=3.0)
     assert rule.keep(rows).to_pylist() == [True, False, True, False, False, False, None]
+    assert ImageSize(min_side=0).keep(rows).to_pylist() == [True, True, True, True, False, False, None]
     assert ImageSize(max_aspect=3.0).keep(rows).to_pylist() == [True, False, True, False, False, False, None]
 
 

@@ -85,6 +85,14 @@ def test_a_cut_tar_is_a_failure_that_names_it(tmp_path: Path, cut: int) -> None:
         list(shards.read_all(path))
 
 
+def test_a_tar_that_was_cut_after_it_was_listed_is_a_failure(tmp_path: Path) -> None:
+    path = tar(tmp_path / "a.tar", ("a.txt", b"x" * 600))
+    (sample,) = shards.samples(path)
+    Path(path).write_bytes(Path(path).read_bytes()[: sample.members["txt"][0] + 100])
+    with Path(path).open("rb") as f, pytest.raises(WorkFailed, match=r"a\.tar: cut within a\.txt at byte"):
+        shards.read(f, sample, "txt")
+
+
 def test_what_is_no_tar_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(b"PAR1" * 300)
     with pytest.raises(InputError, match=r"a\.tar: not a tar"):
