@@ -286,7 +286,7 @@ def score(
     """
     from baselines.score.suite import score as job
 
-    job(
+    scores = job(
         run,
         evals,
         model=model,
@@ -299,6 +299,8 @@ def score(
         overwrite=overwrite,
         quiet=quiet,
     )
+    if scores.unsupported:  # the table names them
+        raise typer.Exit(1)
 
 
 @app.command()

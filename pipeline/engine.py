@@ -146,7 +146,7 @@ def recall(run_: Run, options: Options, units: str | None = None) -> Outcome | N
     Left out, the run's own inputs are enough to tell.
     """
     manifest = None if options.overwrite else run_.finished()
-    if manifest is None or units not in (None, manifest["units"]):
+    if manifest is None or units not in (None, manifest.get("units")):
         return None
     Progress.note(f"{run_.stage}: done before, nothing to do ({run_.output})", quiet=options.quiet)
     return Outcome(manifest["counts"], tuple(manifest["problems"]))

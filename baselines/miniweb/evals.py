@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from baselines.miniweb import draw
-from baselines.miniweb.scenes import CONCEPTS, scene
+from baselines.miniweb.scenes import COLOURS, CONCEPTS, scene
 from pools import shards, store
 
 TASK = "miniweb-shapes"
@@ -11,11 +11,11 @@ PICTURES = 250
 SIZE = (224, 224)  # width, height in pixels
 # A seed that no web has: pictures for scoring are never pictures of the web, and are the same whatever the web's seed.
 SEED = -1
-TEMPLATES = (
-    "a picture of a {c}",
-    "one {c} on a plain background",
-    "drawing of a single {c}",
-    "the {c} in the middle of the picture",
+# As captions of the web are worded, once in each colour: the mean over the colours is about the shape alone.
+TEMPLATES = tuple(
+    text.format(a="an" if colour[0] in "aeiou" else "a", colour=colour, c="{c}")
+    for text in ("A picture of {a} {colour} {c}", "Drawing of a single {colour} {c}", "This is {a} {colour} {c} that I drew")
+    for colour in COLOURS
 )
 
 

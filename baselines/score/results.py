@@ -13,8 +13,9 @@ from typing import Any
 
 from baselines.score.tasks import Task, counted, load_tasks, task_of
 from pools import store
+from pools.outputs import TrainingRun
 
-RESULTS, MANIFEST = "eval_results.jsonl", "eval_manifest.json"
+MANIFEST = "eval_manifest.json"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Ledger:
     @classmethod
     def open(cls, folder: str, identity: dict[str, Any], *, overwrite: bool) -> Ledger:
         """What stands in the folder already, if it was made under the same identity; else nothing."""
-        path, manifest = store.join(folder, RESULTS), store.join(folder, MANIFEST)
+        path, manifest = TrainingRun(folder).results, store.join(folder, MANIFEST)
         if overwrite or not (store.exists(path) and store.exists(manifest)):
             return cls(folder, identity, {})
         held = store.read_json(manifest)
@@ -84,7 +85,7 @@ class Ledger:
         order = {key: i for i, key in enumerate(load_tasks())}
         self.results = dict(sorted(self.results.items(), key=lambda kv: (order.get(kv[0], len(order)), kv[0])))
         text = "".join(json.dumps(r.line, ensure_ascii=False, allow_nan=False) + "\n" for r in self.results.values())
-        store.write_bytes(store.join(self.folder, RESULTS), text.encode())
+        store.write_bytes(TrainingRun(self.folder).results, text.encode())
         records = {k: r.record for k, r in self.results.items()}
         store.write_json(store.join(self.folder, MANIFEST), {**self.identity, "tasks": records})
 

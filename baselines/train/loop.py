@@ -25,11 +25,12 @@ from baselines.train.decode import Decoder
 from baselines.train.feed import Batch, Feed, open_feed
 from baselines.train.loss import contrastive_loss
 from baselines.train.schedule import learning_rate
-from pipeline.engine import default_workers
+from pipeline import engine
 from pipeline.progress import Progress
 from pools import store, uids
 from pools.errors import InputError, WorkFailed
 from pools.manifest import Outcome, Run, digest_of
+from pools.outputs import TrainingRun
 
 VERSION = 1
 MAX_LOGIT_SCALE = math.log(100)
@@ -47,9 +48,8 @@ def train(config: TrainConfig) -> Outcome:
     paths = list_shards(config.data)
     listed = read_uids(config.uids) if config.uids else None
     run = Run(config.output, "train", VERSION, _identity(plan, listed), (digest_of([store.digest(p) for p in paths]),))
-    if not config.overwrite and (manifest := run.finished()) is not None:
-        Progress.note(f"train: done before, nothing to do ({config.output})", quiet=config.quiet)
-        return Outcome(manifest["counts"], tuple(manifest["problems"]))
+    if (before := engine.recall(run, engine.Options(overwrite=config.overwrite, quiet=config.quiet))) is not None:
+        return before
     found = survey(paths, need_uid=listed is not None)
     loaded = model.new_model(plan.scale.model, device=plan.device, seed=plan.seed)
     run.claim(overwrite=config.overwrite)
@@ -130,13 +130,13 @@ class _Trainer:
             return contrastive_loss(out["image_features"], out["text_features"], out["logit_scale"], batch.uids)
 
     def _save(self, step: int, seen: int) -> None:
-        folder = store.join(self.config.output, "checkpoints")
-        checkpoint.save(store.join(folder, f"step_{step}.pt"), self.net, step=step, samples=seen)
-        checkpoint.save(store.join(folder, "latest.pt"), self.net, step=step, samples=seen, optimizer=self.optimizer)
+        out = TrainingRun(self.config.output)
+        checkpoint.save(out.checkpoint_at(step), self.net, step=step, samples=seen)
+        checkpoint.save(out.checkpoint, self.net, step=step, samples=seen, optimizer=self.optimizer)
         self._write_metrics()
 
     def _write_metrics(self) -> None:
-        store.write_bytes(store.join(self.config.output, "metrics.jsonl"), "".join(self.lines).encode())
+        store.write_bytes(TrainingRun(self.config.output).metrics, "".join(self.lines).encode())
 
     def _stop(self, line: dict[str, Any], batch: Batch) -> None:
         self._write_metrics()
@@ -185,7 +185,7 @@ def _write_config(config: TrainConfig, plan: Plan, loaded: model.Loaded) -> None
         "comparable": plan.comparable,
     }
     text = yaml.safe_dump(settled, sort_keys=False, allow_unicode=True)
-    store.write_bytes(store.join(config.output, "config.yaml"), text.encode())
+    store.write_bytes(TrainingRun(config.output).config, text.encode())
     model.write_config(config.output, loaded.config)
 
 
@@ -229,7 +229,7 @@ def _threads(plan: Plan) -> Iterator[None]:
 def _workers(config: TrainConfig, plan: Plan) -> int:
     if config.workers is not None:
         return config.workers
-    return 0 if plan.device == "cpu" else min(8, default_workers())
+    return 0 if plan.device == "cpu" else min(8, engine.default_workers())
 
 
 def _device_name(plan: Plan) -> str:

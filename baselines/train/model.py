@@ -11,17 +11,17 @@ import contextlib
 import functools
 import json
 import logging
-import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.clip_models import ModelFiles
 from pools import store
 from pools.errors import InputError
+from pools.outputs import TrainingRun
 
 MODELS = Path(__file__).with_name("models")
-CONFIG = "model_config.json"
 
 
 @dataclass(frozen=True)
@@ -39,48 +39,27 @@ class Loaded:
 
 def new_model(name: str, *, device: str = "cpu", seed: int = 0) -> Loaded:
     """A model of that architecture with random weights. Raises InputError for a name that is not known."""
+    import open_clip
     import torch
 
+    config = _config(name)
     torch.manual_seed(seed)
-    return _create(name, None, device)
+    with _quiet_logging():
+        # pretrained_text would fetch a text tower from the hub.
+        model = open_clip.create_model(name, device=device, output_dict=True, pretrained_text=False)
+    return _loaded(name, model, config, None)
 
 
 def load_model(source: str, pretrained: str | None = None, device: str = "cpu") -> Loaded:
     """A trained model: a run folder (its last checkpoint, or the one named), or an architecture and a weights file.
 
-    `source` is the folder, a name that open_clip knows, or the path of a model config. Raises InputError if a file is
+    `source` is the folder, a name that open_clip or we know, or the path of a model config. Raises InputError if a file is
     missing, damaged, or of another architecture.
     """
-    import open_clip
-
-    if not store.is_local(source):
-        raise InputError("models are read from local files only", where=source, fix="copy the run folder to this machine")
-    config = Path(source, CONFIG)
-    if config.is_file():
-        pretrained = pretrained or str(Path(source, "checkpoints", "latest.pt"))
-    elif Path(source).is_dir():
-        raise InputError(f"no {CONFIG} here", where=source, expected="the folder of a training run")
-    elif source.endswith(".json"):
-        config = Path(source)
-        if not config.is_file():
-            raise InputError("no such model config", where=source)
-    else:
-        return _create(source, _weights(source, pretrained), device)
-    found = store.read_json(str(config))
-    if not isinstance(found, dict) or not {"embed_dim", "vision_cfg", "text_cfg"} <= found.keys():
-        raise InputError("not a model config", where=config, expected="open_clip's form: embed_dim, vision_cfg, text_cfg")
-    open_clip.add_model_config(config)  # registered under the file's stem; the newest of one stem wins
-    return _create(config.stem, _weights(source, pretrained), device)
-
-
-def _weights(source: str, pretrained: str | None) -> str:
-    if pretrained is None:
-        raise InputError(f"no weights for {source}", where="--pretrained", expected="a file of weights")
-    if not Path(pretrained).is_file():
-        raise InputError(
-            "no such weights file", where=pretrained, expected="a local file (nothing is downloaded)", fix="give its path"
-        )
-    return pretrained
+    _register()
+    files = ModelFiles.find(source, pretrained)
+    name, model = files.create(device)
+    return _loaded(name, model, json.loads(files.config), files.weights)
 
 
 @functools.cache
@@ -107,28 +86,14 @@ def _config(name: str) -> dict[str, Any]:
     return config
 
 
-def _create(name: str, weights: str | None, device: str) -> Loaded:
+def _loaded(name: str, model: Any, config: dict[str, Any], weights: str | None) -> Loaded:
     import open_clip
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
-    config = _config(name)
-    with _quiet_logging():
-        try:
-            # pretrained_text would fetch a text tower from the hub.
-            model = open_clip.create_model(name, pretrained=weights, device=device, output_dict=True, pretrained_text=False)
-        except (RuntimeError, KeyError, pickle.UnpicklingError, EOFError) as e:
-            if weights is None:
-                raise
-            raise InputError(
-                f"cannot be read as weights of {name}: {str(e).splitlines()[0][:200]}",
-                where=weights,
-                expected="a checkpoint of that architecture that holds tensors and plain values only",
-            ) from e
-        tokenizer = open_clip.get_tokenizer(name)
     cfg = PreprocessCfg(**model.visual.preprocess_cfg)
     train_transform = image_transform_v2(cfg, is_train=True)
     transform = image_transform_v2(cfg, is_train=False)
-    return Loaded(name, model, tokenizer, train_transform, transform, config, weights)
+    return Loaded(name, model, open_clip.get_tokenizer(name), train_transform, transform, config, weights)
 
 
 @contextlib.contextmanager
@@ -144,4 +109,4 @@ def _quiet_logging() -> Iterator[None]:
 
 def write_config(output: str, config: dict[str, Any]) -> None:
     """Writes `model_config.json` of a run."""
-    store.write_bytes(store.join(output, CONFIG), (json.dumps(config, indent=2) + "\n").encode())
+    store.write_bytes(TrainingRun(output).model_config, (json.dumps(config, indent=2) + "\n").encode())

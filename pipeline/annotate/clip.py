@@ -1,93 +1,22 @@
-"""CLIP models from files on this machine: what identifies them, and images and texts to features.
-
-Weights are a path, never a name to be looked up: open_clip would fetch a name from the network.
-"""
+"""Images and texts to CLIP features."""
 
 from __future__ import annotations
 
-import difflib
 import functools
-import hashlib
-import json
-import os
-import pickle
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.clip_models import ModelFiles
 from pools.errors import InputError
-from pools.outputs import TrainingRun
 
 if TYPE_CHECKING:
     import torch
     from PIL.Image import Image
 
-PRECISION = "fp32"
 Features = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class ModelFiles:
-    """A model on disk: its architecture as open_clip's JSON and its weights, with what the result depends on."""
-
-    architecture: str  # a name open_clip knows, or the name of the config file
-    config: str  # canonical JSON
-    weights: str  # absolute path
-    weights_sha256: str
-
-    @classmethod
-    def find(cls, model: str, pretrained: str | None) -> ModelFiles:
-        """From a training run's folder, or an architecture (a name or a config file) and a file of weights.
-
-        Raises InputError naming the file that is missing, or an architecture that needs files from the network.
-        """
-        if Path(model).is_dir():
-            config_file: Path | None = Path(TrainingRun(model).model_config)
-            weights = Path(pretrained or TrainingRun(model).checkpoint)
-        else:
-            config_file = Path(model) if model.endswith(".json") else None
-            if pretrained is None:
-                raise InputError(f"no weights for {model}", where="--pretrained", expected="the path of a checkpoint")
-            weights = Path(pretrained)
-        architecture, config = _builtin(model) if config_file is None else (config_file.name, _read_config(config_file))
-        if not weights.is_file():
-            raise InputError(
-                "no such file of weights",
-                where=weights,
-                expected="a checkpoint on this machine",
-                fix="download the weights first; names of published weights are not looked up",
-            )
-        _refuse_downloads(architecture, config)
-        with weights.open("rb") as f:
-            digest = hashlib.file_digest(f, "sha256").hexdigest()
-        return cls(architecture, json.dumps(config, sort_keys=True), os.path.abspath(weights), digest)
-
-    @property
-    def width(self) -> int:
-        """Length of a feature vector."""
-        return int(json.loads(self.config)["embed_dim"])
-
-    def identity(self) -> dict[str, Any]:
-        """What scores depend on, for manifests and table headers."""
-        from open_clip.transform import PreprocessCfg
-
-        config = json.loads(self.config)
-        return {
-            "architecture": self.architecture,
-            "config_sha256": hashlib.sha256(self.config.encode()).hexdigest(),
-            "weights_sha256": self.weights_sha256,
-            "precision": PRECISION,
-            "preprocessing": {**asdict(PreprocessCfg()), "size": config["vision_cfg"].get("image_size", 224)},
-            "tokenizer": {
-                "name": config["text_cfg"].get("hf_tokenizer_name", "open_clip SimpleTokenizer"),
-                "context_length": config["text_cfg"].get("context_length", 77),
-            },
-        }
 
 
 def check_device(device: str) -> None:
@@ -105,27 +34,16 @@ class ClipModel:
     """A loaded model. The features of a pair do not depend on the batch it is in, up to rounding (1e-6)."""
 
     def __init__(self, files: ModelFiles, device: str) -> None:
-        """Raises InputError if the weights are not those of the architecture, or hold anything but tensors."""
         import open_clip
         import torch
+        from open_clip.transform import PreprocessCfg, image_transform_v2
 
         # Convolutions would otherwise run in TF32 on newer GPUs, whose 10-bit mantissa shows in the third digit.
         torch.backends.cudnn.allow_tf32 = False
-        name = _register(files)
-        try:
-            self._model, _, preprocess = open_clip.create_model_and_transforms(
-                name, pretrained=files.weights, precision=PRECISION, device=device, weights_only=True
-            )
-        except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as e:
-            raise InputError(
-                f"the weights cannot be loaded: {str(e).splitlines()[0] if str(e) else type(e).__name__}",
-                where=files.weights,
-                expected=f"a state dict of {files.architecture}, of tensors alone",
-            ) from e
-        self._model.eval()
+        name, self._model = files.create(device)
         self._device = device
         self._tokenize = open_clip.get_tokenizer(name)
-        self._preprocess = preprocess
+        self._preprocess = image_transform_v2(PreprocessCfg(**self._model.visual.preprocess_cfg), is_train=False)
 
     def pixels(self, image: Image) -> torch.Tensor:
         """One image as the model's input, (3, H, W) float32. Safe to call from several threads."""
@@ -147,54 +65,3 @@ class ClipModel:
 def load(files: ModelFiles, device: str) -> ClipModel:
     """The model, kept for the next unit of this process."""
     return ClipModel(files, device)
-
-
-def _builtin(name: str) -> tuple[str, dict[str, Any]]:
-    import open_clip
-
-    plain = name.replace("/", "-")  # open_clip's own rule: ViT-B/32 is ViT-B-32
-    if plain not in open_clip.list_models():
-        close = difflib.get_close_matches(plain, open_clip.list_models(), 3)
-        raise InputError(
-            f"unknown model {name!r}",
-            where="--model",
-            expected="a training run's folder, a config file (.json), or an architecture of open_clip",
-            fix=f"did you mean {', '.join(close)}?" if close else None,
-        )
-    return plain, open_clip.get_model_config(plain)
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError("no such file", where=path, expected="the model's architecture (open_clip's JSON)") from None
-    except ValueError as e:
-        raise InputError(f"not JSON: {e}", where=path) from e
-    if not isinstance(config, dict) or not {"embed_dim", "vision_cfg", "text_cfg"} <= config.keys():
-        raise InputError("no model config", where=path, expected="embed_dim, vision_cfg and text_cfg, as open_clip has them")
-    return config
-
-
-def _refuse_downloads(architecture: str, config: dict[str, Any]) -> None:
-    for key in ("hf_model_name", "hf_tokenizer_name"):
-        source = config["text_cfg"].get(key)
-        if source and not Path(source).is_dir():
-            raise InputError(
-                f"{architecture} takes its text tower or tokenizer from the network ({source})",
-                where="--model",
-                expected=f"an architecture that is whole on this machine, or {key} as a folder in a config file",
-            )
-
-
-def _register(files: ModelFiles) -> str:
-    """The config under a name of its own among open_clip's."""
-    import open_clip
-
-    name = "winnow-" + hashlib.sha256(files.config.encode()).hexdigest()[:16]
-    if name not in open_clip.list_models():
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"{name}.json"
-            path.write_text(files.config)
-            open_clip.add_model_config(path)
-    return name

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline import engine
-from pipeline.annotate.clip import ClipModel, ModelFiles, check_device, load
+from pipeline.annotate.clip import ClipModel, check_device, load
+from pipeline.clip_models import ModelFiles
 from pipeline.download.images import ImageRules, Reject, open_image
 from pipeline.download.images import load as decode
 from pools import shards, store

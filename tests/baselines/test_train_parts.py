@@ -161,7 +161,7 @@ def test_nothing_is_fetched_from_a_hub() -> None:
             new_model(name)
     with pytest.raises(InputError, match="Hugging Face hub"):
         new_model("roberta-ViT-B-32")
-    with pytest.raises(InputError, match="no such weights file"):
+    with pytest.raises(InputError, match="no such file of weights"):
         load_model("ViT-B-32", "openai")
     with pytest.raises(InputError, match="no weights for winnow-tiny"):
         load_model("winnow-tiny")
@@ -196,7 +196,7 @@ def test_weights_that_are_damaged_foreign_or_hostile_are_refused(tmp_path: Path,
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no model_config\.json here"):
+    with pytest.raises(InputError, match=r"model_config\.json: no such file"):
         load_model(str(tmp_path))
     (tmp_path / "model_config.json").write_text('{"name": "x"}')
     with pytest.raises(InputError, match="not a model config"):

@@ -1,0 +1,154 @@
+"""CLIP models from files on this machine: an architecture and weights, and what identifies them.
+
+Weights are a path, never a name to be looked up: open_clip would fetch a name from the network.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import pickle
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pools import store
+from pools.errors import InputError
+from pools.outputs import TrainingRun
+
+PRECISION = "fp32"
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model on disk: its architecture as open_clip's JSON and its weights, with what the result depends on."""
+
+    architecture: str  # a name open_clip knows, or the name of the config file
+    config: str  # canonical JSON
+    weights: str  # absolute path
+    weights_sha256: str
+
+    @classmethod
+    def find(cls, model: str, pretrained: str | None) -> ModelFiles:
+        """From a training run's folder, or an architecture (a name or a config file) and a file of weights.
+
+        Raises InputError naming the file that is missing, or an architecture that needs files from the network.
+        """
+        if not store.is_local(model):
+            raise InputError("models are read from local files only", where=model, fix="copy the files to this machine")
+        if Path(model).is_dir():
+            config_file: Path | None = Path(TrainingRun(model).model_config)
+            weights = Path(pretrained or TrainingRun(model).checkpoint)
+        else:
+            config_file = Path(model) if model.endswith(".json") else None
+            if pretrained is None:
+                raise InputError(f"no weights for {model}", where="--pretrained", expected="the path of a checkpoint")
+            weights = Path(pretrained)
+        architecture, config = _builtin(model) if config_file is None else (config_file.name, _read_config(config_file))
+        if not weights.is_file():
+            raise InputError(
+                "no such file of weights",
+                where=weights,
+                expected="a checkpoint on this machine",
+                fix="download the weights first; names of published weights are not looked up",
+            )
+        _refuse_downloads(architecture, config)
+        with weights.open("rb") as f:
+            digest = hashlib.file_digest(f, "sha256").hexdigest()
+        return cls(architecture, json.dumps(config, sort_keys=True), os.path.abspath(weights), digest)
+
+    @property
+    def width(self) -> int:
+        """Length of a feature vector."""
+        return int(json.loads(self.config)["embed_dim"])
+
+    def identity(self) -> dict[str, Any]:
+        """What scores depend on, for manifests and table headers."""
+        from open_clip.transform import PreprocessCfg
+
+        config = json.loads(self.config)
+        return {
+            "architecture": self.architecture,
+            "config_sha256": hashlib.sha256(self.config.encode()).hexdigest(),
+            "weights_sha256": self.weights_sha256,
+            "precision": PRECISION,
+            "preprocessing": {**asdict(PreprocessCfg()), "size": config["vision_cfg"].get("image_size", 224)},
+            "tokenizer": {
+                "name": config["text_cfg"].get("hf_tokenizer_name", "open_clip SimpleTokenizer"),
+                "context_length": config["text_cfg"].get("context_length", 77),
+            },
+        }
+
+    def create(self, device: str) -> tuple[str, Any]:
+        """The name open_clip knows the model by, and the model with its weights, in fp32, for evaluation.
+
+        Raises InputError if the weights are not those of the architecture, or hold anything but tensors and plain values.
+        """
+        import open_clip
+
+        name = _register(self)
+        try:
+            model = open_clip.create_model(
+                name, pretrained=self.weights, precision=PRECISION, device=device, output_dict=True, weights_only=True
+            )
+        except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as e:
+            raise InputError(
+                f"cannot be read as weights of {self.architecture}: {str(e).splitlines()[0] if str(e) else type(e).__name__}",
+                where=self.weights,
+                expected="a checkpoint of that architecture that holds tensors and plain values only",
+            ) from e
+        return name, model.eval()
+
+
+def _builtin(name: str) -> tuple[str, dict[str, Any]]:
+    import open_clip
+
+    plain = name.replace("/", "-")  # open_clip's own rule: ViT-B/32 is ViT-B-32
+    if plain not in open_clip.list_models():
+        close = difflib.get_close_matches(plain, open_clip.list_models(), 3)
+        raise InputError(
+            f"unknown model {name!r}",
+            where="--model",
+            expected="a training run's folder, a config file (.json), or an architecture of open_clip",
+            fix=f"did you mean {', '.join(close)}?" if close else None,
+        )
+    return plain, open_clip.get_model_config(plain)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError("no such file", where=path, expected="the model's architecture (open_clip's JSON)") from None
+    except ValueError as e:
+        raise InputError(f"not JSON: {e}", where=path) from e
+    if not isinstance(config, dict) or not {"embed_dim", "vision_cfg", "text_cfg"} <= config.keys():
+        raise InputError("no model config", where=path, expected="embed_dim, vision_cfg and text_cfg, as open_clip has them")
+    return config
+
+
+def _refuse_downloads(architecture: str, config: dict[str, Any]) -> None:
+    for key in ("hf_model_name", "hf_tokenizer_name"):
+        source = config["text_cfg"].get(key)
+        if source and not Path(source).is_dir():
+            raise InputError(
+                f"{architecture} takes its text tower or tokenizer from the network ({source})",
+                where="--model",
+                expected=f"an architecture that is whole on this machine, or {key} as a folder in a config file",
+            )
+
+
+def _register(files: ModelFiles) -> str:
+    """The config under a name of its own among open_clip's."""
+    import open_clip
+
+    name = "winnow-" + hashlib.sha256(files.config.encode()).hexdigest()[:16]
+    if name not in open_clip.list_models():
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"{name}.json"
+            path.write_text(files.config)
+            open_clip.add_model_config(path)
+    return name
