@@ -47,7 +47,7 @@ class ModelFiles:
             if pretrained is None:
                 raise InputError(f"no weights for {model}", where="--pretrained", expected="the path of a checkpoint")
             weights = Path(pretrained)
-        architecture, config = _builtin(model) if config_file is None else (config_file.name, _read_config(config_file))
+        architecture, config = known_architecture(model) if config_file is None else _read_config(config_file)
         if not weights.is_file():
             raise InputError(
                 "no such file of weights",
@@ -55,7 +55,6 @@ class ModelFiles:
                 expected="a checkpoint on this machine",
                 fix="download the weights first; names of published weights are not looked up",
             )
-        _refuse_downloads(architecture, config)
         with weights.open("rb") as f:
             digest = hashlib.file_digest(f, "sha256").hexdigest()
         return cls(architecture, json.dumps(config, sort_keys=True), os.path.abspath(weights), digest)
@@ -103,7 +102,8 @@ class ModelFiles:
         return name, model.eval()
 
 
-def _builtin(name: str) -> tuple[str, dict[str, Any]]:
+def known_architecture(name: str) -> tuple[str, dict[str, Any]]:
+    """A name that open_clip knows, as it spells it, and its config. Raises InputError for others, or if parts are elsewhere."""
     import open_clip
 
     plain = name.replace("/", "-")  # open_clip's own rule: ViT-B/32 is ViT-B-32
@@ -115,10 +115,12 @@ def _builtin(name: str) -> tuple[str, dict[str, Any]]:
             expected="a training run's folder, a config file (.json), or an architecture of open_clip",
             fix=f"did you mean {', '.join(close)}?" if close else None,
         )
-    return plain, open_clip.get_model_config(plain)
+    config = open_clip.get_model_config(plain)
+    _refuse_downloads(plain, config)
+    return plain, config
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         config = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -127,7 +129,8 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise InputError(f"not JSON: {e}", where=path) from e
     if not isinstance(config, dict) or not {"embed_dim", "vision_cfg", "text_cfg"} <= config.keys():
         raise InputError("no model config", where=path, expected="embed_dim, vision_cfg and text_cfg, as open_clip has them")
-    return config
+    _refuse_downloads(path.name, config)
+    return path.name, config
 
 
 def _refuse_downloads(architecture: str, config: dict[str, Any]) -> None:

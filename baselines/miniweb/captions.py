@@ -1,7 +1,7 @@
 """Captions of scenes in English and five other languages, and the alt texts that describe nothing.
 
-A caption names the concept, the colour and the count as drawn, and often the background. Languages other than English are written for
-scenes with one shape. Adjectives agree with the noun: each noun stands with its gender or noun class.
+A caption names the concept, the colour and the count as drawn, and often the background. Languages other than English are
+written for scenes with one shape. Adjectives agree with the noun: each noun stands with its gender or noun class.
 """
 
 from __future__ import annotations

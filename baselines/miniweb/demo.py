@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pyarrow.parquet as pq
 
@@ -20,10 +21,10 @@ from pools.manifest import Outcome
 RECIPE = Path(__file__).with_name("recipe.yaml")
 NAME = "demo"  # of the scores, as the recipe calls them
 SCALE = "tiny"
-DEVICE = "cpu"  # the models are small, and give the same numbers on every machine of a kind
+DEVICE: Literal["cpu"] = "cpu"  # the models are small, and give the same numbers on every machine of a kind
 SHARD_SIZE = 250  # candidates
 # The scorer stops early: later it knows mismatched captions by heart, and scores them like the others.
-SCORER_STEPS = 60
+SCORER_SAMPLES = 4000
 
 
 def demo(folder: str, *, pictures: int = 500, seed: int = 0, overwrite: bool = False, quiet: bool = False) -> float:
@@ -37,7 +38,7 @@ def demo(folder: str, *, pictures: int = 500, seed: int = 0, overwrite: bool = F
         web = build(chain.path("web"), pictures=pictures, seed=seed, options=chain.options)
     chain.extract(web)
     chain.download(web)
-    chain.train("train scorer", chain.path("pool", "shards"), "scorer", SCORER_STEPS)
+    chain.train("train scorer", chain.path("pool", "shards"), "scorer", SCORER_SAMPLES)
     chain.annotate()
     chain.filter()
     chain.reshard()
@@ -90,19 +91,19 @@ class _Chain:
                 settings = DownloadSettings(policy=Policy(proxy=proxy.url), shard_size=SHARD_SIZE)
                 self.outcomes["download"] = download(candidates, shards, settings=settings, options=self.options)
 
-    def train(self, name: str, data: str, output: str, steps: int | None = None) -> None:
+    def train(self, name: str, data: str, output: str, samples: int | None = None) -> None:
         from baselines.train.config import TrainConfig
         from baselines.train.loop import train
 
         output = self.path(output)
-        shorter = f" --steps {steps}" if steps else ""
+        shorter = f" --samples {samples}" if samples else ""
         with self.stage(name, f"winnow train --scale {SCALE} --data {data} --output {output}{shorter} --seed {self.seed}"):
             self.outcomes[name] = train(
                 TrainConfig(
                     data=data,
                     output=output,
                     scale=SCALE,
-                    steps=steps,
+                    samples=samples,
                     seed=self.seed,
                     device=DEVICE,
                     overwrite=self.options.overwrite,
@@ -150,14 +151,8 @@ class _Chain:
 def _funnel(outcomes: dict[str, Outcome]) -> list[str]:
     """From the links on the pages to the samples for training: what came in, what each stage dropped and why, what was left."""
     lines = ["From the web to the training set", _row("image links on the pages", outcomes["extract"].counts["in"])]
-    left = {
-        "extract": "candidates",
-        "download": "downloaded",
-        "annotate": "scored",
-        "filter": "kept",
-        "reshard": "in the shards",
-    }
-    for stage, name in left.items():
+    stages = [("extract", "candidates"), ("download", "downloaded"), ("annotate", "scored"), ("filter", "kept")]
+    for stage, name in [*stages, ("reshard", "in the training shards")]:
         counts = outcomes[stage].counts
         for why, count in counts.items():
             if why.startswith(("dropped:", "failed:")) and count:

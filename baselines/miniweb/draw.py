@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,7 @@ Picture = NDArray[np.uint8]  # (height, width, 3), RGB
 Outline = list[tuple[float, float]]  # points within the unit circle, y downwards
 
 JPEG_QUALITY = 88
-# Least difference in luma (0 to 255) between a shape and the tints behind it, so that each shape can be seen.
-CONTRAST = 45.0
+# RGB. Few and pale: each picture of a few hundred could be told by a tint of its own, without a look at the shape.
 TINTS = ((246, 246, 244), (240, 232, 210), (214, 226, 240), (218, 236, 214), (240, 218, 226))
 
 
@@ -86,7 +84,7 @@ def _fading(width: int, height: int, lots: random.Random) -> NDArray[np.float32]
     x, y = _axes(width, height)
     turn = lots.uniform(0, 2 * math.pi)
     slope = math.cos(turn) * x / width + math.sin(turn) * y / height
-    # Steeper than the other textures' two tints: 0 at one corner, 2 at the opposite one.
+    # 0 at one corner, 2 at the opposite one: further apart than the two tints of the other textures.
     return np.asarray(2 * (slope - slope.min()) / (slope.max() - slope.min()), np.float32)
 
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.clip_models import ModelFiles
+from pipeline.clip_models import ModelFiles, known_architecture
 from pools import store
-from pools.errors import InputError
 from pools.outputs import TrainingRun
 
 MODELS = Path(__file__).with_name("models")
@@ -42,7 +41,8 @@ def new_model(name: str, *, device: str = "cpu", seed: int = 0) -> Loaded:
     import open_clip
     import torch
 
-    config = _config(name)
+    _register()
+    name, config = known_architecture(name)
     torch.manual_seed(seed)
     with _quiet_logging():
         # pretrained_text would fetch a text tower from the hub.
@@ -67,23 +67,6 @@ def _register() -> None:
     import open_clip
 
     open_clip.add_model_config(MODELS)
-
-
-def _config(name: str) -> dict[str, Any]:
-    import open_clip
-
-    _register()
-    if ":" in name or name not in (known := open_clip.list_models()):
-        known = [k for k in open_clip.list_models() if k.split("-")[0] == name.split("-")[0]] or ["ViT-B-32", "winnow-tiny"]
-        raise InputError(f"unknown model {name!r}", expected=f"an architecture of open_clip, such as {', '.join(known[:8])}")
-    config: dict[str, Any] = open_clip.get_model_config(name)
-    for key in ("hf_model_name", "hf_tokenizer_name"):
-        if config["text_cfg"].get(key):
-            raise InputError(
-                f"model {name!r} takes its text tower or tokenizer from the Hugging Face hub ({config['text_cfg'][key]})",
-                expected="a model that needs no download",
-            )
-    return config
 
 
 def _loaded(name: str, model: Any, config: dict[str, Any], weights: str | None) -> Loaded:

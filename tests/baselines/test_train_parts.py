@@ -159,7 +159,7 @@ def test_nothing_is_fetched_from_a_hub() -> None:
     for name in ("hf-hub:laion/CLIP-ViT-B-32", "local-dir:/nowhere"):
         with pytest.raises(InputError, match="unknown model"):
             new_model(name)
-    with pytest.raises(InputError, match="Hugging Face hub"):
+    with pytest.raises(InputError, match="text tower or tokenizer from the network"):
         new_model("roberta-ViT-B-32")
     with pytest.raises(InputError, match="no such file of weights"):
         load_model("ViT-B-32", "openai")
@@ -199,5 +199,5 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"model_config\.json: no such file"):
         load_model(str(tmp_path))
     (tmp_path / "model_config.json").write_text('{"name": "x"}')
-    with pytest.raises(InputError, match="not a model config"):
+    with pytest.raises(InputError, match="no model config"):
         load_model(str(tmp_path), str(tmp_path / "model_config.json"))
