@@ -11,6 +11,7 @@ import yaml
 from pools.errors import InputError
 
 MAX_BYTES = 1 << 20
+MAX_DEPTH = 32  # a filter within combinators takes two levels each
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _UID = re.compile(r"[0-9a-fA-F]{32}")
@@ -37,7 +38,11 @@ def parse(text: str, where: str) -> Node:
     if len(text) > MAX_BYTES:
         raise InputError(f"{len(text)} characters", where=where, expected=f"at most {MAX_BYTES}")
     try:
+        depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise InputError("nested too deeply", where=where, expected=f"at most {MAX_DEPTH} levels")
             if isinstance(event, yaml.AliasEvent):
                 line = event.start_mark.line + 1 if event.start_mark else 1
                 raise InputError(
@@ -52,8 +57,6 @@ def parse(text: str, where: str) -> Node:
         raise InputError(f"not YAML: {e.problem}", where=f"{where}:{line}") from e
     except yaml.YAMLError as e:
         raise InputError(f"not YAML: {e}", where=where) from e
-    except RecursionError:
-        raise InputError("nested too deeply", where=where, expected="a recipe") from None
 
 
 def _convert(node: yaml.Node, where: str) -> Node:

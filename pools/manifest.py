@@ -2,7 +2,8 @@
 
 `<output>/.winnow/run.json` says which run the folder belongs to (stage, its version, options); it comes first.
 `<output>/.winnow/done/<unit>.json` marks one finished unit (shard, file) with its input's digest and counts.
-`<output>/manifest.json` comes last: the whole job is done. None of them holds a time, so reruns give the same bytes.
+`<output>/_manifest.json` comes last: the whole job is done. Readers of parquet folders (pyarrow, Spark) skip names that
+begin with `.` or `_`, so the folder is read by them as it is. None of them holds a time, so reruns give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pools import store
 from pools.errors import InputError, WorkFailed
 
 FORMAT_VERSION = 1
+MANIFEST = "_manifest.json"
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Run:
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest if this very run is done, else None."""
-        path = store.join(self.output, "manifest.json")
+        path = store.join(self.output, MANIFEST)
         if self._owner() != self.identity or not store.exists(path):
             return None
         manifest: dict[str, Any] = store.read_json(path)
@@ -123,11 +125,11 @@ class Run:
             "winnow": winnow_version(),
             "commit": commit(),
         }
-        store.write_json(store.join(self.output, "manifest.json"), manifest)
+        store.write_json(store.join(self.output, MANIFEST), manifest)
         return manifest
 
     def _path(self, *parts: str) -> str:
-        return store.join(self.output, ".winnow", *parts)
+        return _own(self.output, *parts)
 
     def _owner(self) -> dict[str, Any] | None:
         path = self._path("run.json")
@@ -148,6 +150,15 @@ def _difference(owner: dict[str, Any], mine: dict[str, Any]) -> str:
         if theirs.get(key) != ours.get(key):
             return f"its {key} is {theirs.get(key)!r}, here {ours.get(key)!r}"
     return "its input files are others, or have changed"
+
+
+def _own(output: str, *parts: str) -> str:
+    return store.join(output, ".winnow", *parts)
+
+
+def unfinished(folder: str) -> bool:
+    """Whether a run began in this folder and has not ended."""
+    return store.exists(_own(folder, "run.json")) and not store.exists(store.join(folder, MANIFEST))
 
 
 def digest_of(value: Any) -> str:

@@ -20,8 +20,8 @@ from baselines.train.decode import Decoder, decoded
 from baselines.train.model import Loaded, load_model
 from pipeline.engine import default_workers
 from pipeline.progress import Progress
-from pools import store
 from pools.errors import InputError, WorkFailed
+from pools.manifest import unfinished
 
 VERSION = 1  # of the suite: raised when a score would change
 Unreadable = Literal["error", "wrong", "exclude"]
@@ -80,8 +80,7 @@ def _what(run: str | None, model: str | None, pretrained: str | None, output: st
             "no model, or two of them", where="RUN, --model", expected="either a run folder, or --model with --pretrained"
         )
     if run is not None:
-        unfinished = store.exists(store.join(run, ".winnow", "run.json")) and not store.exists(store.join(run, "manifest.json"))
-        if unfinished and pretrained is None:
+        if pretrained is None and unfinished(run):
             raise InputError(
                 "the training has not finished",
                 where=run,

@@ -99,7 +99,7 @@ def read_uids(path: str) -> uids.Uids:
             "the uid list is empty: nothing to train on",
             where=path,
             expected="one uid or more",
-            fix="see in the selection's manifest.json which stage of the recipe dropped the last row",
+            fix="see in the selection's _manifest.json which stage of the recipe dropped the last row",
         )
     return listed
 

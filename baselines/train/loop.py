@@ -1,7 +1,7 @@
 """The training itself.
 
 A run folder holds `config.yaml` (every number settled), `model_config.json`, `metrics.jsonl` (a line a step),
-`checkpoints/step_<n>.pt` (weights) and `latest.pt` (weights and optimiser), and `manifest.json`, which comes last.
+`checkpoints/step_<n>.pt` (weights) and `latest.pt` (weights and optimiser), and `_manifest.json`, which comes last.
 """
 
 from __future__ import annotations

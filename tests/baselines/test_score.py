@@ -248,7 +248,7 @@ def test_there_is_one_model_and_some_data(run: Path, evals: Path, tmp_path: Path
 
 
 def test_a_training_that_has_not_finished_is_scored_by_checkpoint_only(run: Path, evals: Path) -> None:
-    (run / "manifest.json").unlink()
+    (run / "_manifest.json").unlink()
     with pytest.raises(InputError, match="the training has not finished"):
         quick(run, evals)
     assert quick(run, evals, pretrained=str(run / "checkpoints" / "step_40.pt")).results[0].main_metric > 0.8

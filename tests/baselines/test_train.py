@@ -50,17 +50,17 @@ def test_the_folder_holds_what_later_stages_read(trained: Path) -> None:
     files = sorted(str(p.relative_to(trained)) for p in trained.rglob("*") if p.is_file())
     assert files == [
         ".winnow/run.json",
+        "_manifest.json",
         "checkpoints/latest.pt",
         "checkpoints/step_40.pt",
         "config.yaml",
-        "manifest.json",
         "metrics.jsonl",
         "model_config.json",
     ]
     config = yaml.safe_load((trained / "config.yaml").read_text())
     assert config["sampling"] == "without replacement" and config["device"] == "cpu"
     assert config["comparable"] is False and config["changed"] == ["samples_seen", "batch_size", "warmup_steps"]
-    manifest = json.loads((trained / "manifest.json").read_text())
+    manifest = json.loads((trained / "_manifest.json").read_text())
     assert manifest["device"] == "cpu"
     assert manifest["counts"] == {
         "in": 1600, "kept": 1600, "unique": 60, "steps": 40, "empty_shards": 0
@@ -245,7 +245,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, small_run: Train
     bad = json.loads((run / "bad_batch.json").read_text())
     assert len(bad["uids"]) == 4 and set(bad["uids"]) <= {uid(i) for i in range(60)}
     assert bad["step"] == str(metrics(run)[-1]["step"]) and "scale" in bad
-    assert not (run / "manifest.json").exists()
+    assert not (run / "_manifest.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_the_module_runs_by_itself(tmp_path: Path, squares: str, capsys: pytest.
     assert main([*command, "huge"]) == 2
     assert "unknown scale 'huge'" in capsys.readouterr().err
     assert main([*command, "tiny", "--samples", "4", "--batch-size", "4", "--quiet"]) == 0
-    assert (tmp_path / "run" / "manifest.json").exists()
+    assert (tmp_path / "run" / "_manifest.json").exists()
 
 
 def test_a_scale_that_is_changed_is_not_comparable() -> None:

@@ -108,13 +108,14 @@ def test_extraction_gives_exactly_the_twenty_pairs_of_the_page(chain: dict[str, 
     assert all(r["uid"] == hashlib.md5((r["alt"] + r["url"]).encode()).hexdigest() for r in found)
     assert pq.read_schema(next((chain["root"] / "candidates").glob("*.parquet"))).names == CANDIDATES.schema.names
     assert chain["out"]["extract"].counts["kept"] == 20
+    assert pq.read_table(chain["root"] / "candidates").num_rows == 20  # the folder as anybody would read it
 
 
 def test_all_twenty_images_are_fetched_as_the_archive_has_them(chain: dict[str, Any]) -> None:
     assert chain["out"]["download"].counts == {"in": 20, "kept": 20}
     shard_files = sorted(p.name for p in (chain["pool"] / "shards").iterdir() if p.is_file())
     names = [f"{i:08d}{end}" for i in (0, 1) for end in (".parquet", ".tar", "_stats.json")]
-    assert shard_files == sorted([*names, "manifest.json"])
+    assert shard_files == sorted([*names, "_manifest.json"])
     status = rows(chain["pool"] / "shards", "0*.parquet")
     assert set(STATUS.schema.names) <= set(status[0])
     assert [r["status"] for r in status] == ["success"] * 20
@@ -165,7 +166,7 @@ def test_the_selection_is_the_better_half(chain: dict[str, Any]) -> None:
 def test_the_run_and_its_score_have_the_published_forms(chain: dict[str, Any]) -> None:
     run = chain["root"] / "run"
     names = {str(p.relative_to(run)) for p in run.rglob("*") if p.is_file()}
-    assert {"config.yaml", "model_config.json", "metrics.jsonl", "checkpoints/latest.pt", "manifest.json"} <= names
+    assert {"config.yaml", "model_config.json", "metrics.jsonl", "checkpoints/latest.pt", "_manifest.json"} <= names
     steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [s["step"] for s in steps] == [1, 2, 3, 4]
     assert all(np.isfinite(s["loss"]) for s in steps)

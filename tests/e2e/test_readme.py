@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,13 @@ RECIPES = dict(re.findall(r"```yaml\n# (\S+\.yaml)\n(.*?)```", README, re.S))
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder with the demo's output and the recipes of the README."""
     from baselines.miniweb.demo import demo
+    from baselines.train import loop
 
     path = tmp_path_factory.mktemp("readme")
+    whole = loop.train
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path)
+        patch.setattr(loop, "train", lambda config: whole(replace(config, samples=192)))  # the model need not be good
         demo("demo", pictures=80, quiet=True)
     for name, text in RECIPES.items():
         (path / name).write_text(text)

@@ -157,7 +157,7 @@ def test_batches_and_workers_change_no_score(tmp_path: Path, model: tuple[str, s
     assert said[0]["preprocessing"]["interpolation"] == "bicubic"
     assert said[0]["tokenizer"]["context_length"] == 16
     assert len(said[0]["weights_sha256"]) == 64
-    manifest = json.loads((tmp_path / "1-0/annotations/tiny/manifest.json").read_text())
+    manifest = json.loads((tmp_path / "1-0/annotations/tiny/_manifest.json").read_text())
     assert {**manifest["options"], "device": "cpu"} == {**said[0], "name": "tiny"}
 
 
@@ -234,7 +234,7 @@ def test_a_damaged_shard_is_named_and_the_others_are_done(tmp_path: Path, model:
         annotate(tmp_path, model)
     folder = tmp_path / "annotations/tiny"
     assert sorted(p.name for p in folder.glob("*.parquet")) == ["00000000.parquet", "00000002.parquet"]
-    assert not (folder / "manifest.json").exists()
+    assert not (folder / "_manifest.json").exists()
     tar.write_bytes(whole)
     assert annotate(tmp_path, model) == {"in": 9, "kept": 9}
 

@@ -310,7 +310,7 @@ def test_a_full_disk_is_named_and_a_rerun_completes(tmp_path: Path, server: Serv
         download(source, str(pool / "shards"), settings=chosen, options=HERE)
     left = sorted(p.name for p in (pool / "shards").iterdir())
     assert left == [".winnow", "00000000.parquet", "00000000.tar", "00000000_stats.json"]
-    assert not (pool / "shards/manifest.json").exists()
+    assert not (pool / "shards/_manifest.json").exists()
     assert download(source, str(pool / "shards"), settings=chosen, options=HERE).counts == {"in": 4, "kept": 4}
 
 

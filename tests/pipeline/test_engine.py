@@ -34,7 +34,7 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        return (self.out / "manifest.json").exists()
+        return (self.out / "_manifest.json").exists()
 
 
 @both

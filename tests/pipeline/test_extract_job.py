@@ -159,7 +159,7 @@ def test_a_rerun_does_what_is_missing_and_gives_the_same_bytes(tmp_path: Path, c
         wats.write(tmp_path / "in" / f"{i}.wat.gz", [wats.numbered(i)])
     run(tmp_path / "in", tmp_path / "out")
     whole = files(tmp_path / "out")
-    for gone in ("manifest.json", "2.parquet", "3.parquet", ".winnow/done/2.json", ".winnow/done/3.json"):
+    for gone in ("_manifest.json", "2.parquet", "3.parquet", ".winnow/done/2.json", ".winnow/done/3.json"):
         (tmp_path / "out" / gone).unlink()
     untouched = (tmp_path / "out" / "1.parquet").stat().st_mtime_ns
     run(tmp_path / "in", tmp_path / "out", Options(workers=0))

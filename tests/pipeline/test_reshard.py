@@ -108,7 +108,7 @@ def test_workers_and_reruns_change_no_byte(tmp_path: Path, source: Path) -> None
     assert tree(tmp_path / "0") == tree(tmp_path / "2")
     lost = tmp_path / "0" / "00000001.tar"
     content = lost.read_bytes()
-    for gone in (lost, tmp_path / "0" / ".winnow" / "done" / "00000001.json", tmp_path / "0" / "manifest.json"):
+    for gone in (lost, tmp_path / "0" / ".winnow" / "done" / "00000001.json", tmp_path / "0" / "_manifest.json"):
         gone.unlink()
     reshard(str(source), listed, str(tmp_path / "0"), shard_size=2, options=QUIET)
     assert lost.read_bytes() == content

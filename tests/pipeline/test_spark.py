@@ -74,7 +74,7 @@ def test_extract_gives_the_same_bytes_on_spark(spark: Any, tmp_path: Path) -> No
     on_spark = extract([str(tmp_path / "in")], str(tmp_path / "spark"), options=Options("spark", quiet=True))
     assert local == on_spark
     assert (local.counts["kept"], len(local.problems)) == (6, 1)
-    for name in ("0.parquet", "1.parquet", "2.parquet", "cut.parquet", "manifest.json"):
+    for name in ("0.parquet", "1.parquet", "2.parquet", "cut.parquet", "_manifest.json"):
         assert (tmp_path / "spark" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
 
 
