@@ -15,7 +15,7 @@ EXTRAS = {
     "spark": ("pyspark", "pandas"),
     "download": ("img2dataset", "cv2", "urllib3"),
     "filter": ("fasttext",),
-    "train": ("torch", "torchvision", "open_clip", "webdataset"),
+    "train": ("torch", "torchvision", "open_clip"),
 }
 OURS = ("pools", "filters", "pipeline", "baselines")
 

@@ -34,7 +34,7 @@ def list_shards(data: str | Sequence[str]) -> list[str]:
 
     `a/{0..2}.tar::b/{0..2}.tar` names six tars. Raises InputError where there is none.
     """
-    from braceexpand import braceexpand  # comes with webdataset
+    from braceexpand import braceexpand
 
     found: list[str] = []
     for entry in [data] if isinstance(data, str) else data:
