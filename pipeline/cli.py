@@ -228,12 +228,19 @@ def reshard(
 
 @app.command()
 def train(
-    data: Annotated[str, typer.Option(help="A folder of webdataset shards.")],
+    data: Annotated[str, typer.Option(help="A folder of webdataset shards, or patterns: a/{000..127}.tar::b/{0..2}.tar.")],
     output: Output,
     scale: Annotated[str, typer.Option(help="tiny (CPU, not comparable), debug, small, medium, large or xlarge.")] = "tiny",
     uids: Annotated[str | None, typer.Option(metavar="LIST", help="Train on these samples only.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Samples to see, instead of the scale's: not comparable.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="The same in optimiser steps.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Instead of the scale's: not comparable.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Instead of the scale's: not comparable.")] = None,
+    warmup_steps: Annotated[int | None, typer.Option(min=0, help="Instead of the scale's: not comparable.")] = None,
+    precision: Annotated[
+        Literal["amp", "amp_bf16", "fp32"] | None, typer.Option(help="Instead of the scale's; a CPU computes in fp32.")
+    ] = None,
+    max_failed: Annotated[float, typer.Option(min=0, max=1, help="Share of unusable samples that is put up with.")] = 0.1,
     seed: Seed = 0,
     workers: Workers = None,
     device: Device = "auto",
@@ -255,6 +262,11 @@ def train(
         uids=uids,
         samples=samples,
         steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        warmup_steps=warmup_steps,
+        precision=precision,
+        max_failed=max_failed,
         seed=seed,
         workers=workers,
         device=device,

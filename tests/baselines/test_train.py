@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import pytest
 import torch
 import yaml
 
-from baselines.train.__main__ import main
 from baselines.train.config import TrainConfig, resolve
 from baselines.train.loop import train
 from pools import uids
@@ -266,11 +266,19 @@ def test_bad_options_are_refused_where_they_are_given(wrong: dict[str, Any]) -> 
         TrainConfig(data="d", output="o", scale="tiny", **wrong)
 
 
-def test_the_module_runs_by_itself(tmp_path: Path, squares: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["--data", squares, "--output", str(tmp_path / "run"), "--scale"]
-    assert main([*command, "huge"]) == 2
+def test_the_module_is_the_command(
+    tmp_path: Path, squares: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*options: str) -> int:
+        command = ["baselines.train", "--data", squares, "--output", str(tmp_path / "run"), *options]
+        monkeypatch.setattr("sys.argv", command)
+        with pytest.raises(SystemExit) as stop:
+            runpy.run_module("baselines.train", run_name="__main__")
+        return int(stop.value.code or 0)
+
+    assert run("--scale", "huge") == 2
     assert "unknown scale 'huge'" in capsys.readouterr().err
-    assert main([*command, "tiny", "--samples", "4", "--batch-size", "4", "--quiet"]) == 0
+    assert run("--scale", "tiny", "--samples", "4", "--batch-size", "4", "--quiet") == 0
     assert (tmp_path / "run" / "_manifest.json").exists()
 
 

@@ -120,3 +120,29 @@ def test_every_recipe_reads_columns_that_pools_have(path: Any) -> None:
     assert recipe.name == path.stem
     assert recipe.description
     assert set(recipe.needs) <= {c.name for c in (*CANDIDATES.columns, *METADATA.columns, *COMMONPOOL_EXTRA)}
+
+
+def test_the_filter_that_contributing_shows_is_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of CONTRIBUTING.md, as a module of its own."""
+    import importlib
+    import re
+    from pathlib import Path
+
+    from filters import registry
+
+    page = (Path(__file__).resolve().parent.parent.parent / "CONTRIBUTING.md").read_text()
+    found = re.search(r"```python\n(.*?)```", page, re.S)
+    assert found
+    imports = (
+        "from dataclasses import dataclass\nfrom typing import ClassVar\nimport pyarrow as pa\nimport pyarrow.compute as pc\n"
+        "from filters.registry import register\n"
+    )
+    (tmp_path / "min_width_example.py").write_text(imports + found[1])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    importlib.import_module("min_width_example")
+    rule = build("min_width", {"pixels": 640})
+    assert isinstance(rule, Filter)
+    assert rule.keep(ROWS.slice(0, 6)).to_pylist() == [False, False, None, False, True, True]
+    with pytest.raises(ValueError, match="pixels 0 is below 1"):
+        build("min_width", {"pixels": 0})
