@@ -38,7 +38,7 @@ class Scan(Protocol):
     def reduce(
         self, columns: Sequence[str], summarise: Callable[[pa.RecordBatch], S], merge: Callable[[S, S], S], start: S
     ) -> S:
-        """`merge` of the summaries of all batches, beginning with `start`; in any order, so merging must not depend on it."""
+        """`merge` of the summaries of all batches, in any order; `start` is neutral (zeros), as it may be merged in often."""
         ...
 
     def through(self, stages: Sequence[Filter]) -> Scan:

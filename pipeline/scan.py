@@ -14,6 +14,7 @@ from filters.registry import Filter, Scan
 from pipeline.engine import Engine, Failed
 from pools.errors import WorkFailed
 from pools.layout import Pool
+from pools.part import Part
 
 S = TypeVar("S")
 
@@ -32,9 +33,9 @@ class PoolScan:
     def reduce(
         self, columns: Sequence[str], summarise: Callable[[pa.RecordBatch], S], merge: Callable[[S, S], S], start: S
     ) -> S:
-        work = functools.partial(_summarise, self.pool, self.stages, tuple(columns), summarise, merge, start)
+        work = functools.partial(_summarise, self.stages, tuple(columns), summarise, merge, start)
         total = start
-        for _, summary in self.engine.map(work, self.pool.stems):
+        for _, summary in self.engine.map(work, self.pool.parts):
             if isinstance(summary, Failed):
                 raise summary.input_error or WorkFailed(summary.message)
             total = merge(total, summary)
@@ -42,16 +43,15 @@ class PoolScan:
 
 
 def _summarise(
-    pool: Pool,
     stages: tuple[Filter, ...],
     columns: tuple[str, ...],
     summarise: Callable[[pa.RecordBatch], S],
     merge: Callable[[S, S], S],
     start: S,
-    stem: str,
+    part: Part,
 ) -> S:
     """The merged summary of one unit's rows."""
     before = Fitted(tuple("" for _ in stages), stages)
     needed = dict.fromkeys([*columns, *(c for stage in stages for c in stage.needs)])
-    summaries = (summarise(before.survivors(batch)) for batch in pool.batches(stem, list(needed)))
+    summaries = (summarise(before.survivors(batch)) for batch in part.batches(list(needed)))
     return functools.reduce(merge, summaries, start)

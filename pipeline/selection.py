@@ -15,6 +15,7 @@ from pools import store, uids
 from pools.layout import Pool
 from pools.manifest import Outcome, Run, digest_of
 from pools.outputs import Selection
+from pools.part import Part
 from pools.schema import VERDICTS
 
 VERSION = 1
@@ -27,31 +28,33 @@ def select(recipe_path: str, pool_root: str, output: str, *, options: engine.Opt
     """
     recipe = Recipe.load(recipe_path)
     pool = Pool.open(pool_root)
-    pool.require(["uid", *recipe.needs])
-    digests = {stem: pool.digest(stem) for stem in pool.stems}
+    columns = list(dict.fromkeys(["uid", *recipe.needs]))
+    pool.require(columns)
+    digests = {part.stem: part.digest(columns) for part in pool.parts}
     run = Run(output, "filter", VERSION, {"recipe": recipe.name, "recipe_digest": recipe.digest}, (digest_of(digests),))
     if (before := engine.recall(run, options)) is not None:
         return before
     run.claim(overwrite=options.overwrite)
     fitted = recipe.fit(PoolScan(pool, engine.make_engine(options.engine, options.workers)))
-    units = [Unit(stem, digests[stem], (stem,)) for stem in pool.stems]
+    units = [Unit(part.stem, digests[part.stem], (part,)) for part in pool.parts]
     selection = Selection(output)
-    work = functools.partial(_judge_unit, pool, fitted, recipe.needs, selection)
+    work = functools.partial(_judge_unit, fitted, columns, selection)
     return engine.run(run, units, work, options, functools.partial(_finish, recipe, fitted, pool.stems, selection))
 
 
-def _judge_unit(pool: Pool, fitted: Fitted, needs: tuple[str, ...], selection: Selection, unit: Unit) -> Outcome:
+def _judge_unit(fitted: Fitted, columns: list[str], selection: Selection, unit: Unit) -> Outcome:
     """Verdicts of one metadata file, and its kept uids as a sorted list for the merge."""
-    (stem,) = unit.args
+    part: Part
+    (part,) = unit.args
     counts: Counter[str] = Counter()
     kept = []
-    with store.atomic(selection.verdicts(stem)) as f, pq.ParquetWriter(f, VERDICTS.schema, compression="zstd") as writer:
-        for verdicts in fitted.judge(pool.batches(stem, list(dict.fromkeys(["uid", *needs])))):
+    with store.atomic(selection.verdicts(part.stem)) as f, pq.ParquetWriter(f, VERDICTS.schema, compression="zstd") as writer:
+        for verdicts in fitted.judge(part.batches(columns)):
             writer.write_batch(verdicts)
             counts.update(fitted.tally(verdicts))
             kept.append(verdicts["uid"].filter(verdicts["dropped_by"].is_null()))
-    packed = [uids.pack(u, where=pool.parquet(stem)) for u in kept]
-    uids.write_part(_part(selection, stem), packed)
+    packed = [uids.pack(u, where=part.parquet) for u in kept]
+    uids.write_part(_part(selection, part.stem), packed)
     return Outcome(dict(counts))
 
 

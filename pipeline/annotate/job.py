@@ -26,6 +26,7 @@ from pools import shards, store
 from pools.errors import InputError
 from pools.layout import Pool
 from pools.manifest import Outcome, Run
+from pools.part import Part
 from pools.schema import Reason, score_column
 
 if TYPE_CHECKING:
@@ -74,8 +75,7 @@ def annotate_clip(
         raise InputError(f"name {name!r}", where="--name", expected="lower-case letters, digits and _ (it names columns)")
     if batch_size < 1:
         raise InputError(f"batch size {batch_size}", where="--batch-size", expected="1 or more")
-    opened = Pool.open(pool)
-    opened = replace(opened, annotations=tuple(a for a in opened.annotations if a != name))  # ours may be made anew
+    opened = Pool.open(pool).without(name)  # ours may be made anew
     output = store.join(opened.root, "annotations", name)
     check_device(device)
     files = ModelFiles.find(model, pretrained)
@@ -84,43 +84,44 @@ def annotate_clip(
     threads = max(1, engine.default_workers() // max(1, options.workers or 0))
     annotator = Annotator(name, files, device, batch_size, threads)
     _check_columns(opened, annotator)
-    units = [_unit(opened, stem) for stem in opened.stems]
+    units = [_unit(opened, part) for part in opened.parts]
     run = Run(output, STAGE, VERSION, {"name": name, **files.identity()})
     if run.finished() is None:
         load(files, device)  # weights that do not fit are found before the folder is claimed for them
-    work = functools.partial(_annotate, pool=opened, output=output, annotator=annotator)
+    work = functools.partial(_annotate, output=output, annotator=annotator)
     return engine.run(run, units, work, options)
 
 
 def _check_columns(pool: Pool, annotator: Annotator) -> None:
     pool.require(["uid", "text"])
-    for stem in pool.stems:
-        for column, path in pool.columns(stem).items():
+    for part in pool.parts:
+        for column, path in part.columns().items():
             if column in annotator.columns():
                 raise InputError(
                     f"column {column!r} exists already", where=path, expected="new columns", fix="annotate under another --name"
                 )
 
 
-def _unit(pool: Pool, stem: str) -> engine.Unit:
-    metadata, tar = pool.parquet(stem), store.join(pool.shards, stem + ".tar")
+def _unit(pool: Pool, part: Part) -> engine.Unit:
+    tar = store.join(pool.shards, part.stem + ".tar")
     if not store.exists(tar):
         raise InputError(
-            f"no shard for {stem}.parquet",
+            f"no shard for {part.stem}.parquet",
             where=tar,
             expected="one tar for each metadata file, under the same name",
             fix="make shards with `winnow download`, which writes both",
         )
-    return engine.Unit(stem, f"{store.digest(metadata, pool.root)} {store.digest(tar, pool.root)}", (tar,))
+    return engine.Unit(part.stem, f"{part.digest([])} {store.digest(tar, pool.root)}", (part, tar))
 
 
-def _annotate(unit: engine.Unit, *, pool: Pool, output: str, annotator: Annotator) -> Outcome:
-    (tar,) = unit.args
+def _annotate(unit: engine.Unit, *, output: str, annotator: Annotator) -> Outcome:
+    part: Part
+    part, tar = unit.args
     if multiprocessing.parent_process() is not None:
         import torch
 
         torch.set_num_threads(annotator.threads)  # several workers would each start as many as there are cores
-    table = pool.read(unit.name, ["uid", "text"])
+    table = part.read(["uid", "text"])
     with store.open_input(tar) as f:
         result = _score(table["uid"].to_pylist(), table["text"].to_pylist(), tar, f, annotator)
     score, reason, img, txt = annotator.columns()

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from pools import store, uids
 from pools.errors import InputError
-from pools.layout import BATCH_ROWS, Pool
+from pools.layout import Pool
+from pools.part import BATCH_ROWS
 from pools.schema import METADATA, STATUS
 
 Row = dict[str, Any]
@@ -46,7 +47,7 @@ class Source:
         """Reads the footers. Raises InputError for an absent or unreadable file, or one without `url` and `text`."""
         if store.is_dir(candidates):
             pool = Pool.open(candidates)
-            paths = [pool.parquet(stem) for stem in pool.stems]
+            paths = [part.parquet for part in pool.parts]
         elif store.exists(candidates):
             paths = [candidates]
         else:

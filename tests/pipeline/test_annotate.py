@@ -180,7 +180,7 @@ def test_only_what_is_new_is_computed(tmp_path: Path, model: tuple[str, str], ca
     annotate(tmp_path, model, loud)
     assert "nothing to do" in capsys.readouterr().err
     pool = Pool.open(str(tmp_path))
-    uids = [u for s in pool.stems for b in pool.batches(s, ["uid", SCORE, "tiny_img"]) for u in b["uid"].to_pylist()]
+    uids = [u for part in pool.parts for b in part.batches(["uid", SCORE, "tiny_img"]) for u in b["uid"].to_pylist()]
     assert uids == [r[0] for r in rows(9)]
 
 

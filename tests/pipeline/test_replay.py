@@ -249,7 +249,11 @@ def test_files_that_hold_nothing_to_replay_are_refused(tmp_path: Path) -> None:
 
 def test_replay_tells_its_address_and_ends_on_an_interrupt(tmp_path: Path) -> None:
     warc = write(tmp_path / "a.warc", record(PAGE, answer(b"x")))
-    program = "import sys; from pipeline.replay import replay; replay(sys.argv[1:])"
+    # A background job of a shell ignores interrupts, and so do its children, unless they say otherwise.
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from pipeline.replay import replay; replay(sys.argv[1:])"
+    )
     with subprocess.Popen([sys.executable, "-c", program, warc], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         line = process.stderr.readline()

@@ -125,6 +125,21 @@ def test_a_finished_run_is_not_done_again(tmp_path: Path, pool: Path, recipe: st
     assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == times
 
 
+def test_columns_that_a_recipe_does_not_read_do_not_make_it_run_again(
+    tmp_path: Path, pool: Path, recipe: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out")
+    select(recipe, str(pool), out, options=QUIET)
+    for path in sorted((pool / "metadata" / "sub").glob("*.parquet")):
+        target = pool / "annotations" / "later" / "sub" / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pq.read_table(path, columns=["uid"]).append_column("aesthetic", pa.array([0.5] * 40)), target)
+    select(recipe, str(pool), out, options=Options(workers=0))
+    assert "done before, nothing to do" in capsys.readouterr().err
+    Path(recipe).write_text("keep:\n  - score: {column: aesthetic, min: 0.6}\n")
+    assert select(recipe, str(pool), str(tmp_path / "other"), options=QUIET).counts["kept"] == 0
+
+
 def test_an_output_of_another_recipe_is_refused_and_replaced_on_request(tmp_path: Path, pool: Path, recipe: str) -> None:
     out = str(tmp_path / "out")
     select(recipe, str(pool), out, options=QUIET)

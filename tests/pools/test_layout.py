@@ -34,8 +34,8 @@ def commonpool(tmp_path: Path) -> Path:
 def test_rows_of_all_families_are_joined_in_batches(commonpool: Path) -> None:
     pool = Pool.open(str(commonpool))
     assert pool.stems == ("s/a",)
-    assert set(pool.columns("s/a")) == {"uid", "text", "l14_img", "score"}
-    batches = list(pool.batches("s/a", ["l14_img", "score", "text"], rows=4))
+    assert set(pool.parts[0].columns()) == {"uid", "text", "l14_img", "score"}
+    batches = list(pool.parts[0].batches(["l14_img", "score", "text"], rows=4))
     assert [len(b) for b in batches] == [4, 3]
     table = pa.Table.from_batches(batches).to_pydict()
     assert table["text"] == [f"t{i}" for i in range(7)]
@@ -45,7 +45,7 @@ def test_rows_of_all_families_are_joined_in_batches(commonpool: Path) -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 7, 100])
 def test_batches_do_not_depend_on_row_groups(commonpool: Path, rows: int) -> None:
-    batches = list(Pool.open(str(commonpool)).batches("s/a", ["uid"], rows=rows))
+    batches = list(Pool.open(str(commonpool)).parts[0].batches(["uid"], rows=rows))
     assert [u for b in batches for u in b["uid"].to_pylist()] == ids(7)
 
 
@@ -56,7 +56,7 @@ def test_a_bare_folder_of_parquet_is_a_pool(tmp_path: Path) -> None:
     write(tmp_path / "shards" / "0.parquet", uid=ids(1))
     pool = Pool.open(str(tmp_path))
     assert pool.stems == ("b", "x/a")
-    assert set(pool.columns("b")) == {"uid", "s"}
+    assert set(pool.parts[0].columns()) == {"uid", "s"}
 
 
 @pytest.mark.parametrize("folder", ["", "metadata"])
@@ -72,16 +72,16 @@ def test_a_family_with_other_rows_is_refused(commonpool: Path) -> None:
     annotation = commonpool / "annotations" / "mine" / "s" / "a.parquet"
     write(annotation, uid=ids(6), score=[0.0] * 6)
     with pytest.raises(InputError, match="6 rows, the metadata has 7"):
-        list(Pool.open(str(commonpool)).batches("s/a", ["score"]))
+        list(Pool.open(str(commonpool)).parts[0].batches(["score"]))
     write(annotation, uid=ids(7)[::-1], score=[0.0] * 7)
     with pytest.raises(InputError, match="other uids than the metadata's"):
-        list(Pool.open(str(commonpool)).batches("s/a", ["score"]))
+        list(Pool.open(str(commonpool)).parts[0].batches(["score"]))
 
 
 def test_two_families_with_one_column_are_an_error(commonpool: Path) -> None:
     write(commonpool / "annotations" / "other" / "s" / "a.parquet", uid=ids(7), score=[0.0] * 7)
     with pytest.raises(InputError, match="column 'score' stands in two families"):
-        Pool.open(str(commonpool)).columns("s/a")
+        Pool.open(str(commonpool)).parts[0].columns()
 
 
 # T85
@@ -100,7 +100,7 @@ def test_a_corrupt_file_is_named(commonpool: Path) -> None:
 def test_an_array_file_with_pickled_objects_is_not_loaded(commonpool: Path) -> None:
     np.savez(commonpool / "metadata" / "s" / "a.npz", l14_img=np.array([{}] * 7, object))
     with pytest.raises(ValueError, match="allow_pickle=False"):
-        list(Pool.open(str(commonpool)).batches("s/a", ["l14_img"]))
+        list(Pool.open(str(commonpool)).parts[0].batches(["l14_img"]))
 
 
 def test_the_successes_of_an_img2dataset_folder_are_a_pool(tmp_path: Path) -> None:
@@ -120,12 +120,12 @@ def test_the_successes_of_an_img2dataset_folder_are_a_pool(tmp_path: Path) -> No
         (tmp_path / f"{s:05d}.tar").touch()
     pool = Pool.open(str(tmp_path))
     assert pool.shards == str(tmp_path)
-    assert [pool.rows(s) for s in pool.stems] == [3, 2]
+    assert [part.rows for part in pool.parts] == [3, 2]
     pool.require(["uid", "text", "original_width"])
-    found = [r for s in pool.stems for b in pool.batches(s, ["uid", "text", "original_width"], rows=2) for r in b.to_pylist()]
+    found = [r for part in pool.parts for b in part.batches(["uid", "text", "original_width"], rows=2) for r in b.to_pylist()]
     assert [(r["uid"], r["text"], r["original_width"]) for r in found] == [
         (ids(1, i)[0], f"c{i}", 100) for i in (0, 2, 4, 5, 7)
     ]
     write(tmp_path / "annotations" / "mine" / "00000.parquet", uid=[ids(1, i)[0] for i in (0, 2, 4)], score=[0.5, 0.25, 1.0])
-    rows = [r for b in Pool.open(str(tmp_path)).batches("00000", ["text", "score"]) for r in b.to_pylist()]
+    rows = [r for b in Pool.open(str(tmp_path)).parts[0].batches(["text", "score"]) for r in b.to_pylist()]
     assert rows == [{"text": "c0", "score": 0.5}, {"text": "c2", "score": 0.25}, {"text": "c4", "score": 1.0}]

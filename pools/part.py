@@ -1,0 +1,205 @@
+"""One unit of a pool: a metadata file and all that has the same stem, read as batches of aligned rows."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pools import store
+from pools.errors import InputError
+from pools.schema import Status
+
+BATCH_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one metadata file. Picklable: it holds paths, and is what a worker is given."""
+
+    root: str  # of the pool
+    stem: str
+    parquet: str  # the metadata file
+    others: tuple[str, ...] = ()  # files with further columns of the same rows
+    of_img2dataset: bool = False  # whether the metadata file has a row for failures too
+
+    @property
+    def rows(self) -> int:
+        if not self.of_img2dataset:
+            return int(_metadata(self.parquet).num_rows)
+        with store.open_input(self.parquet) as f:
+            return pc.sum(_succeeded(pq.ParquetFile(f).read(columns=["status"]))).as_py() or 0
+
+    def columns(self) -> dict[str, str]:
+        """Where each column comes from: {column: path of the file}. `uid` comes from the metadata.
+
+        Raises InputError if two families have one column.
+        """
+        where: dict[str, str] = {}
+        for path in (self.parquet, *self.others):
+            for name in self._names(path):
+                if name in where and name == "uid":
+                    continue
+                if name in where:
+                    raise InputError(
+                        f"column {name!r} stands in two families",
+                        where=path,
+                        expected=f"it once; it is in {where[name]} already",
+                        fix="remove one of the two annotation folders, or annotate under another --name",
+                    )
+                where[name] = path
+        return where
+
+    def digest(self, columns: Sequence[str]) -> str:
+        """Identity of what these columns hold: the digests of the files they are in."""
+        where = self.columns()
+        files = dict.fromkeys([self.parquet, *(where[c] for c in columns)])
+        return " ".join(store.digest(f, self.root) for f in files)
+
+    def batches(self, columns: Sequence[str], rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The named columns in batches of `rows`; arrays (n, d) come as fixed-size lists of d.
+
+        Raises InputError if a family's rows are not those of the metadata.
+        """
+        where = self.columns()
+        wanted: dict[str, list[str]] = {self.parquet: ["uid"]}
+        for name in columns:
+            if name != "uid":
+                wanted.setdefault(where[name], []).append(name)
+        sources = [_Source(p, names, rows, self.of_img2dataset and p == self.parquet) for p, names in wanted.items()]
+        total = self.rows
+        for source in sources[1:]:  # the first is the metadata
+            if source.rows != total:
+                raise InputError(
+                    f"{source.rows} rows, the metadata has {total}", where=source.path, expected="the rows of the metadata"
+                )
+        start = 0
+        for found in zip(*(s.batches() for s in sources), strict=True):
+            yield _join(found, sources, columns, start)
+            start += len(found[0])
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """The named columns, all rows."""
+        batches = list(self.batches(columns))
+        return pa.Table.from_batches(batches) if batches else pa.table({c: pa.nulls(0) for c in columns})
+
+    def _names(self, path: str) -> list[str]:
+        names = column_names(path)
+        if self.of_img2dataset and path == self.parquet and "text" not in names:
+            return ["text" if n == "caption" else n for n in names]
+        return names
+
+
+def _join(parts: Sequence[pa.RecordBatch], sources: Sequence[_Source], columns: Sequence[str], start: int) -> pa.RecordBatch:
+    uids = parts[0]["uid"]
+    found = {}
+    for part, source in zip(parts, sources, strict=True):
+        for name in part.schema.names:
+            if name != "uid":
+                found[name] = part[name]
+            elif part is not parts[0] and not part["uid"].equals(uids):
+                raise InputError(
+                    f"rows {start} to {start + len(uids)}: other uids than the metadata's",
+                    where=source.path,
+                    expected="the rows of the metadata, in its order",
+                )
+    found["uid"] = uids
+    return pa.RecordBatch.from_arrays([found[c] for c in columns], names=list(columns))
+
+
+class _Source:
+    """One file that gives columns, read in batches of a fixed number of rows."""
+
+    def __init__(self, path: str, names: list[str], batch_rows: int, successes: bool = False) -> None:
+        self.path, self.names, self.batch_rows, self.successes = path, names, batch_rows, successes
+        if path.endswith(".npz"):
+            self.arrays = _load_npz(path, names)
+            self.rows = min((len(a) for a in self.arrays.values()), default=0)
+        else:
+            self.rows = int(_metadata(path).num_rows)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if self.path.endswith(".npz"):
+            yield from self._slices()
+            return
+        there = column_names(self.path)
+        names = list(dict.fromkeys([*(["uid"] if "uid" in there else []), *self.names]))
+        with store.open_input(self.path) as f:
+            file = pq.ParquetFile(f)
+            found = (
+                _successes(file, names, self.batch_rows)
+                if self.successes
+                else file.iter_batches(self.batch_rows, columns=names)
+            )
+            yield from _rechunk(found, self.batch_rows)
+
+    def _slices(self) -> Iterator[pa.RecordBatch]:
+        for start in range(0, self.rows, self.batch_rows):
+            parts = {n: a[start : start + self.batch_rows] for n, a in self.arrays.items()}
+            yield pa.RecordBatch.from_arrays([_as_arrow(a) for a in parts.values()], names=list(parts))
+
+
+def _successes(file: pq.ParquetFile, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of img2dataset's parquet that have an image, its caption as text."""
+    there = file.schema_arrow.names
+    source = {n: "caption" if n == "text" and n not in there else n for n in names}
+    for batch in file.iter_batches(rows, columns=list(dict.fromkeys([*source.values(), "status"]))):
+        good = batch.filter(_succeeded(batch))
+        yield pa.RecordBatch.from_arrays([good[c] for c in source.values()], names=names)
+
+
+def _succeeded(table: pa.Table | pa.RecordBatch) -> pa.Array:
+    return pc.fill_null(pc.equal(table["status"], Status.SUCCESS.value), False)
+
+
+def _as_arrow(array: np.ndarray[Any, np.dtype[Any]]) -> pa.Array:
+    if array.ndim == 1:
+        return pa.array(array)
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(array).reshape(-1)), array.shape[1])
+
+
+def _rechunk(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of exactly `rows` (the last may be shorter): row groups cut them anywhere."""
+    waiting: list[pa.RecordBatch] = []
+    have = 0
+    for batch in batches:
+        while len(batch):
+            take = batch.slice(0, rows - have)
+            waiting.append(take)
+            have += len(take)
+            batch = batch.slice(len(take))
+            if have == rows:
+                yield pa.concat_batches(waiting)
+                waiting, have = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def column_names(path: str) -> list[str]:
+    """Names of the columns of a parquet file, or of the arrays of an `.npz`."""
+    if not path.endswith(".npz"):
+        return list(_metadata(path).schema.to_arrow_schema().names)
+    try:
+        with store.open_input(path) as f, zipfile.ZipFile(f) as archive:
+            return [n.removesuffix(".npy") for n in archive.namelist()]
+    except zipfile.BadZipFile as e:
+        raise InputError(f"unreadable: {e}", where=path, expected="arrays saved with numpy.savez") from e
+
+
+def _load_npz(path: str, names: list[str]) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+    with store.open_input(path) as f, np.load(f, allow_pickle=False) as arrays:
+        return {n: arrays[n] for n in names}
+
+
+def _metadata(path: str) -> pq.FileMetaData:
+    try:
+        with store.open_input(path) as f:
+            return pq.ParquetFile(f).metadata
+    except pa.ArrowInvalid as e:
+        raise InputError(f"unreadable: {e}", where=path, expected="a parquet file") from e
