@@ -106,21 +106,14 @@ def _uid(data: bytes, shard: str, key: str) -> str:
 
 def _choose(wanted: Uids, located: list[Located]) -> list[Located]:
     """Of each shard what is wanted and in no earlier place."""
-    chosen = []
-    seen = np.empty(0, uids.UID)
-    for shard in located:
-        good = (uids.count(wanted, shard.uids) > 0) & (uids.count(seen, shard.uids) == 0)
-        good &= _first_occurrences(shard.uids)
-        part = shard.uids[good]
-        seen = uids.union(seen, part)
-        chosen.append(Located(shard.shard, part, shard.places[good]))
-    return chosen
-
-
-def _first_occurrences(values: Uids) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    first = np.zeros(len(values), bool)
-    first[np.unique(values, return_index=True)[1]] = True
-    return first
+    asked = [uids.count(wanted, shard.uids) > 0 for shard in located]
+    parts = [shard.uids[mask] for shard, mask in zip(located, asked, strict=True)]
+    first = uids.first_occurrences(np.concatenate([np.empty(0, uids.UID), *parts]))
+    firsts = np.split(first, np.cumsum([len(part) for part in parts])[:-1]) if parts else []
+    return [
+        Located(shard.shard, part[mine], shard.places[mask][mine])
+        for shard, mask, part, mine in zip(located, asked, parts, firsts, strict=True)
+    ]
 
 
 def _plan(found: list[Located], wanted: Uids, output: str, shard_size: int) -> list[Unit]:

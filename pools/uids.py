@@ -141,6 +141,18 @@ def unique(uids: Uids) -> Uids:
     return _records(words[new_one])
 
 
+def first_occurrences(uids: Uids) -> NDArray[np.bool_]:
+    """(n,) whether a uid, in any order, stands in no earlier place."""
+    words = _words(uids)
+    order = np.lexsort((words[:, 1], words[:, 0]))  # stable: equal uids keep their order
+    ordered = words[order]
+    starts = np.ones(len(words), bool)
+    starts[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    first = np.zeros(len(words), bool)
+    first[order[starts]] = True
+    return first
+
+
 def union(a: Uids, b: Uids) -> Uids:
     """Uids in either list, each once, sorted."""
     return unique(sort(np.concatenate([a, b])))

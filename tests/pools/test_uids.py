@@ -74,6 +74,11 @@ def test_set_algebra_is_that_of_python_sets(a: list[str], b: list[str]) -> None:
     assert uids.count(x, uids.pack(b)).tolist() == [a.count(u) for u in b]
 
 
+@given(st.lists(CROWDED, max_size=30))
+def test_first_occurrences_are_those_of_a_walk(texts: list[str]) -> None:
+    assert uids.first_occurrences(uids.pack(texts)).tolist() == [u not in texts[:i] for i, u in enumerate(texts)]
+
+
 # T71
 def test_set_algebra_of_the_reported_case() -> None:
     a, b = numbers(1, 2, 3), numbers(3, 2, 5)
