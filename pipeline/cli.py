@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from pipeline import lists
+from pipeline.cli_options import (
+    Device,
+    Engine,
+    Json,
+    Output,
+    Overwrite,
+    Part,
+    Quiet,
+    Seed,
+    Workers,
+    conclude,
+    make_options,
+)
 from pools.errors import WinnowError
 
 app = typer.Typer(
@@ -21,39 +34,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 app.add_typer(lists.app, name="uids", help="Look at uid lists, combine and convert them.")
-
-Output = Annotated[str, typer.Option("--output", "-o", help="Where the result goes (local path or fsspec url).")]
-Engine = Annotated[Literal["local", "spark"], typer.Option(help="Processes on this machine, or Spark.")]
-Workers = Annotated[int | None, typer.Option(min=0, help="Processes; 0 = in this one; default: one a core.")]
-Part = Annotated[str | None, typer.Option(metavar="I/N", help="Do only the I-th of N parts (from 0), for job arrays.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite/--resume", help="Replace the output, or go on where a run stopped (default).")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as one line of JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
-Seed = Annotated[int, typer.Option(help="Decides everything random.")]
-Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="A device that is asked for and missing is an error.")]
-
-
-def _options(
-    overwrite: bool,
-    quiet: bool,
-    engine: Literal["local", "spark"] = "local",
-    workers: int | None = None,
-    part: str | None = None,
-) -> Any:
-    from pipeline.engine import Options, parse_part
-
-    return Options(engine=engine, workers=workers, overwrite=overwrite, quiet=quiet, part=parse_part(part))
-
-
-def _report(stage: str, outcome: Any, output: str, json: bool, quiet: bool) -> None:
-    """Prints the summary; work that failed in part exits with 1."""
-    from pipeline.summary import report
-
-    report(stage, outcome, output, as_json=json, quiet=quiet)
-    if outcome.problems:
-        raise typer.Exit(1)
 
 
 @app.command()
@@ -73,7 +53,7 @@ def extract(
     """
     from pipeline.extract.job import extract as job
 
-    _report("extract", job(inputs, output, options=_options(overwrite, quiet, engine, workers, part)), output, json, quiet)
+    conclude("extract", job(inputs, output, options=make_options(overwrite, quiet, engine, workers, part)), output, json, quiet)
 
 
 @app.command()
@@ -122,8 +102,8 @@ def download(
     policy = Policy(deadline=timeout, retries=retries, proxy=proxy, allow_private=allow_private)
     images = ImageRules(image_size=image_size)
     settings = DownloadSettings(shard_size=shard_size, threads=threads, policy=policy, images=images)
-    outcome = job(candidates, output, settings=settings, options=_options(overwrite, quiet, engine, workers, part))
-    _report("download", outcome, output, json, quiet)
+    outcome = job(candidates, output, settings=settings, options=make_options(overwrite, quiet, engine, workers, part))
+    conclude("download", outcome, output, json, quiet)
 
 
 @app.command()
@@ -153,9 +133,9 @@ def annotate(
         pretrained=pretrained,
         batch_size=batch_size,
         device=device,
-        options=_options(overwrite, quiet, "local", workers),
+        options=make_options(overwrite, quiet, "local", workers),
     )
-    _report(f"annotate {with_}", outcome, f"{pool}/annotations/{name}", json, quiet)
+    conclude(f"annotate {with_}", outcome, f"{pool}/annotations/{name}", json, quiet)
 
 
 @app.command("filter")
@@ -175,8 +155,8 @@ def filter_(
     """
     from pipeline.selection import select
 
-    outcome = select(recipe_path(recipe), pool, output, options=_options(overwrite, quiet, engine, workers))
-    _report("filter", outcome, output, json, quiet)
+    outcome = select(recipe_path(recipe), pool, output, options=make_options(overwrite, quiet, engine, workers))
+    conclude("filter", outcome, output, json, quiet)
 
 
 @app.command()
@@ -218,7 +198,7 @@ def reshard(
     """
     from pipeline.reshard import reshard as job
 
-    options = _options(overwrite, quiet, "local", workers)
+    options = make_options(overwrite, quiet, "local", workers)
     outcome = job(shards, uids, output, shard_size=shard_size, strict=strict, options=options)
     # Missing uids are listed; whether they are a failure is for --strict to say.
     from pipeline.summary import report
@@ -273,7 +253,7 @@ def train(
         overwrite=overwrite,
         quiet=quiet,
     )
-    _report("train", job(config), output, json, quiet)
+    conclude("train", job(config), output, json, quiet)
 
 
 @app.command()
