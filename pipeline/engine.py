@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import os
+import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -66,7 +67,8 @@ class Local:
             return
         # forkserver: workers do not inherit threads, locks or open connections of this process.
         context = multiprocessing.get_context("forkserver")
-        with ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context) as pool:
+        number = min(self.workers, len(tasks))
+        with ProcessPoolExecutor(number, mp_context=context, initializer=_end_on_interrupt) as pool:
             waiting: dict[Future[R | Failed], int] = {}
             upcoming = iter(enumerate(tasks))
             try:
@@ -86,6 +88,12 @@ class Local:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+
+def _end_on_interrupt() -> None:
+    """Ctrl-C reaches the workers too: they end at once and without a word; their units have no mark yet."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 
 def attempt(work: Callable[[T], R], task: T) -> R | Failed:

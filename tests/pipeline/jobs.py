@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from pathlib import Path
 
-from pipeline.engine import Unit
+from pipeline.engine import Options, Unit, run
 from pools import store
 from pools.errors import InputError, WorkFailed
-from pools.manifest import Outcome
+from pools.manifest import Outcome, Run
 
 
 def work(unit: Unit) -> Outcome:
@@ -25,7 +27,24 @@ def work(unit: Unit) -> Outcome:
         raise InputError("wrong", where=unit.name)
     if trouble == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
+    if trouble == "lasts":
+        time.sleep(60)
     if trouble == "loses":
         return Outcome({"in": 2, "kept": 1})
     store.write_bytes(store.join(folder, unit.name + ".txt"), unit.name.encode())
     return Outcome({"in": 1, "kept": 1}, ("cut in the middle",) if trouble == "partly" else ())
+
+
+def main(folder: str, trace: str) -> None:
+    """A job whose units last a minute, in two processes; an interrupt ends it with 130, as the command line has it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        run(Run(folder, "job", 1, {}), [Unit(n, "", (folder, trace, "lasts")) for n in "abcd"], work, Options(workers=2))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    from tests.pipeline import jobs  # the module that workers import; this one is called __main__
+
+    jobs.main(*sys.argv[1:])

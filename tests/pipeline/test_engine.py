@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -80,6 +85,23 @@ def test_a_worker_that_is_killed_is_a_failure_and_not_a_hang(tmp_path: Path) -> 
     with pytest.raises(WorkFailed, match="a worker process was killed"):
         job.run("a", "b", "c", workers=2)
     assert not job.finished
+
+
+def test_an_interrupt_ends_workers_at_once_and_without_a_word(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    command = [sys.executable, "-m", "tests.pipeline.jobs", str(tmp_path / "out"), str(trace)]
+    root = Path(__file__).parent.parent.parent
+    with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stderr is not None
+        for _ in range(600):
+            if trace.exists() and len(trace.read_text().split()) == 2:
+                break
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(20) == 130
+    assert "Traceback" not in said
+    assert not (tmp_path / "out" / "_manifest.json").exists()
 
 
 def test_part_failures_stand_in_the_outcome_also_of_a_finished_job(tmp_path: Path) -> None:
