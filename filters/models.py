@@ -51,11 +51,9 @@ def sha256(path: str) -> str:
 
 
 @functools.cache
-def _fasttext(path: str) -> Any:
-    try:
-        import fasttext
-    except ImportError:
-        raise InputError("fastText is not installed", where="filter `language`", fix="pip install 'winnow[filter]'") from None
+def _model(path: str) -> Any:
+    import fasttext
+
     if path in PACKAGED:
         name, path = path, packaged(path)
         if sha256(path) != SHA256[name]:
@@ -76,7 +74,7 @@ def identify_languages(texts: Sequence[str], path: str) -> tuple[NDArray[np.str_
     lines = [t.replace("\n", " ") for t in texts]
     full = [i for i, line in enumerate(lines) if line.strip()]
     if full:
-        labels, probabilities = _fasttext(path).predict([lines[i] for i in full], k=1)
+        labels, probabilities = _model(path).predict([lines[i] for i in full], k=1)
         for i, label, probability in zip(full, labels, probabilities, strict=True):
             if label:
                 codes[i], scores[i] = label[0].removeprefix("__label__"), probability[0]
@@ -85,9 +83,7 @@ def identify_languages(texts: Sequence[str], path: str) -> tuple[NDArray[np.str_
 
 def fasttext_tokenize(text: str) -> list[str]:
     """The words of a text as fastText cuts them: at white space, a line break is a word of its own."""
-    try:
-        import fasttext
-    except ImportError:
-        raise InputError("fastText is not installed", where="filter `caption`", fix="pip install 'winnow[filter]'") from None
+    import fasttext
+
     words: list[str] = fasttext.tokenize(text)
     return words

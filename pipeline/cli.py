@@ -22,6 +22,7 @@ from pipeline.cli_options import (
     conclude,
     make_options,
 )
+from pipeline.extras import missing
 from pools.errors import WinnowError
 
 app = typer.Typer(
@@ -329,8 +330,16 @@ def main() -> None:
     try:
         app(prog_name="winnow")
     except WinnowError as e:
-        print(f"winnow: {e}", file=sys.stderr)
-        sys.exit(e.exit_code)
+        sys.exit(_fail(e))
+    except ModuleNotFoundError as e:
+        if (error := missing(e)) is None:
+            raise
+        sys.exit(_fail(error))
+
+
+def _fail(error: WinnowError) -> int:
+    print(f"winnow: {error}", file=sys.stderr)
+    return error.exit_code
 
 
 if __name__ == "__main__":

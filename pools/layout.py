@@ -71,7 +71,7 @@ class Pool:
                     f"no column {missing[0]!r}",
                     where=part.parquet,
                     expected=f"one of {', '.join(sorted(have))}",
-                    fix=f"`winnow annotate {self.root} …` adds scores and features; check the recipe's spelling",
+                    fix="sizes come with `winnow download`, scores and features with `winnow annotate`; or is it misspelt?",
                 )
 
 

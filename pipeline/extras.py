@@ -1,0 +1,30 @@
+"""Which extra brings which module, for the message when one is missing."""
+
+from __future__ import annotations
+
+from pools.errors import InputError
+
+# Modules that stand for an extra of pyproject.toml.
+EXTRAS = {
+    "extract": ("msgspec",),
+    "spark": ("pyspark", "pandas"),
+    "download": ("img2dataset", "cv2", "urllib3"),
+    "filter": ("fasttext",),
+    "train": ("torch", "torchvision", "open_clip", "braceexpand"),
+}
+SHARED = {"PIL": "download"}  # modules that several extras bring
+
+
+def install_command(extra: str) -> str:
+    """How to get an extra, in the checkout."""
+    return f"pip install -e '.[{extra}]'"
+
+
+def missing(error: ModuleNotFoundError) -> InputError | None:
+    """The message for a module that an extra brings, None for any other."""
+    top = (error.name or "").split(".")[0]
+    extra = SHARED.get(top) or next((extra for extra, modules in EXTRAS.items() if top in modules), None)
+    if extra is None:
+        return None
+    fix = f"{install_command(extra)}, in the checkout"
+    return InputError(f"{top} is not installed, which the extra {extra!r} brings", fix=fix)
