@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -113,6 +114,17 @@ def test_workers_and_reruns_change_no_byte(tmp_path: Path, source: Path) -> None
     reshard(str(source), listed, str(tmp_path / "0"), shard_size=2, options=QUIET)
     assert lost.read_bytes() == content
     assert tree(tmp_path / "0") == tree(tmp_path / "2")
+
+
+def test_a_store_without_folders_holds_the_same_shards(tmp_path: Path, source: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    for path in source.iterdir():
+        memory.pipe_file(f"/rs/shards/{path.name}", path.read_bytes())
+    listed = write_list(tmp_path, 1, 2, 6)
+    reshard(str(source), listed, str(tmp_path / "out"), shard_size=2, options=QUIET)
+    reshard("memory://rs/shards", listed, "memory://rs/out", shard_size=2, options=QUIET)
+    for name in ("00000000.tar", "00000001.tar", "sample_ids.npy", "meta.json"):
+        assert memory.cat_file(f"/rs/out/{name}") == (tmp_path / "out" / name).read_bytes()
 
 
 def test_a_finished_run_is_not_done_again(tmp_path: Path, source: Path) -> None:

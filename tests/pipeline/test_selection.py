@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -93,6 +94,18 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, pool: Path, recip
     for workers in (0, 3):
         select(recipe, str(pool), str(tmp_path / str(workers)), options=Options(workers=workers, quiet=True))
     assert tree(tmp_path / "0") == tree(tmp_path / "3")
+
+
+def test_a_store_without_folders_holds_the_same_files(tmp_path: Path, pool: Path, recipe: str) -> None:
+    memory = fsspec.filesystem("memory")
+    for path in sorted(pool.rglob("*.parquet")):
+        memory.pipe_file(f"/sel/pool/{path.relative_to(pool)}", path.read_bytes())
+    select(recipe, str(pool), str(tmp_path / "local"), options=QUIET)
+    select(recipe, "memory://sel/pool/", "memory://sel/out/", options=QUIET)
+    local = {n: b for n, b in tree(tmp_path / "local").items() if not n.endswith(".json")}  # those hold times of change
+    remote = {str(f).removeprefix("/sel/out/"): memory.cat_file(f) for f in memory.find("/sel/out")}
+    assert {n: b for n, b in remote.items() if not n.endswith(".json")} == local
+    assert set(remote) == set(tree(tmp_path / "local"))
 
 
 @pytest.mark.spark
