@@ -73,7 +73,7 @@ def list_files(root: str, suffix: str = "") -> list[str]:
 def find_glob(pattern: str) -> list[str]:
     """The files a pattern or plain path names, sorted; empty if none."""
     fs, inner = _fs(pattern)
-    matches = fs.glob(inner) if any(c in inner for c in "*?[") else ([inner] if fs.exists(inner) else [])
+    matches = [inner] if fs.exists(inner) else fs.glob(inner)  # a name may hold brackets
     return sorted(matches if is_local(pattern) else [fs.unstrip_protocol(m) for m in matches])
 
 

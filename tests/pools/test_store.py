@@ -47,6 +47,15 @@ def test_listing_is_sorted_and_leaves_out_hidden_names(tmp_path: Path) -> None:
     assert store.list_files(str(tmp_path), ".parquet") == ["a/z.parquet", "b.parquet"]
 
 
+def test_a_name_that_looks_like_a_pattern_is_a_name_first(tmp_path: Path) -> None:
+    for name in ("a[1].wat", "a1.wat", "b.wat"):
+        (tmp_path / name).touch()
+    found = {
+        p: [store.name(f) for f in store.find_glob(f"{tmp_path}/{p}")] for p in ("a[1].wat", "a*.wat", "[ab]1.wat", "x", "x*")
+    }
+    assert found == {"a[1].wat": ["a[1].wat"], "a*.wat": ["a1.wat", "a[1].wat"], "[ab]1.wat": ["a1.wat"], "x": [], "x*": []}
+
+
 def test_a_digest_changes_with_the_file_and_not_with_the_folder_it_is_in(tmp_path: Path) -> None:
     for folder in ("x", "y"):
         (tmp_path / folder / "sub").mkdir(parents=True)
