@@ -6,7 +6,6 @@ The only file access below the jobs: a filter holds a path, so a recipe stays a 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import sys
 from collections.abc import Sequence
@@ -41,22 +40,12 @@ def packaged(name: str) -> str:
 
 
 @functools.cache
-def sha256(path: str) -> str:
-    """SHA-256 of a file, 64 hex digits."""
-    sha = hashlib.sha256()
-    with store.open_input(path) as f:
-        while block := f.read(1 << 20):
-            sha.update(block)
-    return sha.hexdigest()
-
-
-@functools.cache
 def _model(path: str) -> Any:
     import fasttext
 
     if path in PACKAGED:
         name, path = path, packaged(path)
-        if sha256(path) != SHA256[name]:
+        if store.sha256(path) != SHA256[name]:
             raise InputError("not the file that was expected", where=path, expected=f"SHA-256 {SHA256[name]}")
     elif not Path(path).is_file():
         raise InputError("no such language model", where=path, expected="lid.176.bin or lid.176.ftz")

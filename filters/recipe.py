@@ -15,7 +15,7 @@ import yaml
 from filters import document, image, language, score, text  # noqa: F401  (imported to register their filters)
 from filters.combine import COMBINATORS, Combinator, Rule, fit_rule
 from filters.document import Node
-from filters.models import PACKAGED, sha256
+from filters.models import PACKAGED
 from filters.registry import Filter, Scan, build, name_of, option_names, options_of, registered
 from pools import store
 from pools.errors import InputError
@@ -187,5 +187,5 @@ def _spelled(rule: Rule, *, files_by_hash: bool = False) -> dict[str, Any]:
         for field in dataclasses.fields(rule):  # type: ignore[arg-type]
             # A model that ships in a package stays a name: each machine finds its own.
             if field.metadata.get("file") and options[field.name] not in PACKAGED:
-                options[field.name] = {"sha256": sha256(options[field.name])}
+                options[field.name] = {"sha256": store.sha256(options[field.name])}
     return {name_of(rule): options}

@@ -115,7 +115,7 @@ def annotate(
     name: Annotated[str, typer.Option(help="Names the columns: clip_<name>_similarity_score, <name>_img, <name>_txt.")],
     pretrained: Annotated[str | None, typer.Option(metavar="PATH", help="The checkpoint, unless the model is a run.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Samples at once.")] = 64,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N; one that is missing is an error.")] = "cpu",
+    device: Device = "auto",
     workers: Workers = 0,
     overwrite: Overwrite = False,
     json: Json = False,

@@ -55,8 +55,7 @@ class ModelFiles:
                 expected="a checkpoint on this machine",
                 fix="download the weights first; names of published weights are not looked up",
             )
-        with weights.open("rb") as f:
-            digest = hashlib.file_digest(f, "sha256").hexdigest()
+        digest = store.sha256(str(weights))
         return cls(architecture, json.dumps(config, sort_keys=True), os.path.abspath(weights), digest)
 
     @property

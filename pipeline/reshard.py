@@ -7,12 +7,11 @@ shards `sample_ids.npy` (what was written, sorted) and `meta.json` (counts).
 from __future__ import annotations
 
 import functools
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -86,21 +85,17 @@ def locate(shard: str) -> Located:
     found = []
     with store.open_input(shard) as f:
         for sample in shards.samples(shard):
-            if "json" not in sample.members:
-                raise InputError(f"sample {sample.key!r} has no .json", where=shard, expected="a .json with its uid")
-            found.append(_uid(shards.read(f, sample, "json"), shard, sample.key))
+            found.append(_uid(f, sample))
     packed = uids.pack(found, where=shard)
     return Located(shard, packed, np.arange(len(packed)))
 
 
-def _uid(data: bytes, shard: str, key: str) -> str:
-    try:
-        fields = json.loads(data)
-    except ValueError as e:
-        raise InputError(f"{key}.json is not JSON: {e}", where=shard) from e
-    uid = fields.get("uid") if isinstance(fields, dict) else None
+def _uid(f: IO[bytes], sample: shards.Sample) -> str:
+    uid = shards.sidecar(f, sample).get("uid")
     if not isinstance(uid, str):
-        raise InputError(f"{key}.json has no uid", where=shard, expected='{"uid": "32 hex digits", …}')
+        raise InputError(
+            f"sample {sample.key!r} has no uid", where=sample.shard, expected='a .json: {"uid": "32 hex digits", …}'
+        )
     return uid
 
 
@@ -148,7 +143,7 @@ def _copy(source: str, picks: list[tuple[int, int]], out: shards.Writer) -> None
             if not repeats[place]:
                 continue
             members = {e: shards.read(f, sample, e) for e in sample.members}
-            uid = _uid(members["json"], source, sample.key).lower()
+            uid = _uid(f, sample).lower()
             for k in range(first[place], first[place] + repeats[place]):
                 out.add(f"{uid}-{k}", members)
 

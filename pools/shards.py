@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 from pools import store
 from pools.errors import InputError, WorkFailed
@@ -111,6 +112,17 @@ def read(f: IO[bytes], sample: Sample, extension: str) -> bytes:
     if len(data) < size:
         raise WorkFailed(f"{sample.shard}: cut within {sample.key}.{extension} at byte {offset + len(data)}")
     return data
+
+
+def sidecar(f: IO[bytes], sample: Sample) -> dict[str, Any]:
+    """The sample's `.json`; empty if it has none, or one that is no JSON object."""
+    if "json" not in sample.members:
+        return {}
+    try:
+        fields = json.loads(read(f, sample, "json"))
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def read_all(path: str) -> Iterator[tuple[str, dict[str, bytes]]]:

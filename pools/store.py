@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -135,6 +136,15 @@ def remove_tree(path: str) -> None:
     fs, inner = _fs(path)
     if fs.exists(inner):
         fs.rm(inner, recursive=True)
+
+
+def sha256(path: str) -> str:
+    """SHA-256 of what a file holds, 64 hex digits."""
+    sha = hashlib.sha256()
+    with open_input(path) as f:
+        while block := f.read(1 << 20):
+            sha.update(block)
+    return sha.hexdigest()
 
 
 def digest(path: str, root: str | None = None) -> str:

@@ -6,7 +6,6 @@ SHA-256, and for each task the number of images and classes, and which images co
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -88,9 +87,3 @@ class Ledger:
         store.write_bytes(TrainingRun(self.folder).results, text.encode())
         records = {k: r.record for k, r in self.results.items()}
         store.write_json(store.join(self.folder, MANIFEST), {**self.identity, "tasks": records})
-
-
-def file_sha256(path: str) -> str:
-    """SHA-256 of a file's bytes, in hex."""
-    with store.open_input(path) as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()  # type: ignore[arg-type]

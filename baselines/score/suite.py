@@ -12,12 +12,12 @@ import torch
 
 from baselines.score import metrics
 from baselines.score.evaldata import TaskData, choose, open_task
-from baselines.score.results import Ledger, Result, Scores, file_sha256
+from baselines.score.results import Ledger, Result, Scores
 from baselines.score.tasks import load_tasks, task_of
 from baselines.score.zeroshot import class_vectors, classify
-from baselines.train.config import Device, choose_device
 from baselines.train.decode import Decoder, decoded
 from baselines.train.model import Loaded, load_model
+from pipeline.device import Device, choose_device
 from pipeline.engine import default_workers
 from pipeline.progress import Progress
 from pools.errors import InputError, WorkFailed
@@ -96,11 +96,10 @@ def _what(run: str | None, model: str | None, pretrained: str | None, output: st
 
 def _identity(loaded: Loaded, unreadable: Unreadable) -> dict[str, Any]:
     """What results of one folder have in common, whatever their task."""
-    assert loaded.weights is not None
     return {
         "suite_version": VERSION,
         "model": loaded.config,
-        "weights_sha256": file_sha256(loaded.weights),
+        "weights_sha256": loaded.weights_sha256,
         "unreadable": unreadable,
     }
 

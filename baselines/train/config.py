@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import get_args
 
+from pipeline.device import Device, choose_device
 from pools.errors import InputError
 from pools.scales import Precision, Scale, get_scale
-
-Device = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,20 +76,6 @@ class Plan:
         """Size of the batch of a step; steps count from 0."""
         size = self.scale.batch_size
         return size if step < self.steps - 1 else self.scale.samples_seen - size * (self.steps - 1)
-
-
-def choose_device(asked: Device, *, cuda: bool) -> str:
-    """`cpu` or `cuda`. Raises InputError if CUDA is asked for and missing."""
-    if asked not in get_args(Device):
-        raise InputError(f"unknown device {asked!r}", where="--device", expected=f"one of {', '.join(get_args(Device))}")
-    if asked == "cuda" and not cuda:
-        raise InputError(
-            "no CUDA device here, or a torch built without CUDA",
-            where="--device cuda",
-            expected="a GPU",
-            fix="use --device cpu, or --device auto for whichever there is",
-        )
-    return "cuda" if cuda and asked != "cpu" else "cpu"
 
 
 def resolve(config: TrainConfig, *, cuda: bool) -> Plan:

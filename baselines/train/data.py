@@ -11,7 +11,6 @@ shards are shuffled, then the samples within a window.
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -157,7 +156,7 @@ class Source:
         if self.listed is None:
             yield from ((s, 1) for s in index)
             return
-        known = [(s, u) for s in index if (u := _uid(_json(f, s)))]
+        known = [(s, u) for s in index if (u := _uid(shards.sidecar(f, s)))]
         packed = uids.pack(u for _, u in known)
         counts = uids.count(self.listed, packed)
         places = np.searchsorted(self.listed, packed)
@@ -186,7 +185,7 @@ def shuffled(raws: Iterator[Raw], rng: random.Random) -> Iterator[Raw]:
 
 def _raw(f: Any, sample: shards.Sample, need_uid: bool) -> Raw:
     """Reads one sample. One that lacks a part is returned with the reason."""
-    meta = _json(f, sample)
+    meta = shards.sidecar(f, sample)
     uid = _uid(meta)
     name = uid or f"{store.name(sample.shard)}/{sample.key}"
     caption = _caption(shards.read(f, sample, "txt") if "txt" in sample.members else None, meta)
@@ -198,16 +197,6 @@ def _raw(f: Any, sample: shards.Sample, need_uid: bool) -> Raw:
     if need_uid and not uid:
         return Raw("", b"", caption, "no_uid")
     return Raw(name, shards.read(f, sample, image), caption)
-
-
-def _json(f: Any, sample: shards.Sample) -> dict[str, Any]:
-    if "json" not in sample.members:
-        return {}
-    try:
-        meta = json.loads(shards.read(f, sample, "json"))
-    except (ValueError, RecursionError):
-        return {}
-    return meta if isinstance(meta, dict) else {}
 
 
 def _uid(meta: dict[str, Any]) -> str:

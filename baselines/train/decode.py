@@ -7,20 +7,22 @@ could be left without a shard.
 
 from __future__ import annotations
 
-import io
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from pipeline.download import images
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 CHUNK = 32  # samples sent to a worker at a time
-FORMATS = ("JPEG", "PNG", "WEBP")  # Pillow's other decoders are older, rarer and more often broken
 
 
 @dataclass(frozen=True)
@@ -46,17 +48,14 @@ class Chunk:
     targets: Tensor
 
 
-def rgb(data: bytes) -> Image.Image:
+def rgb(data: bytes) -> Image:
     """The picture in RGB. Raises ValueError with the reason if the bytes are none, are cut, or would fill the memory."""
-    try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            # Pillow itself refuses from twice this on, and only warns before.
-            if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
-                raise ValueError(f"{image.width} × {image.height} pixels")
-            return image.convert("RGB")
-    except Exception as e:
-        # Hostile bytes make Pillow's decoders raise nearly anything: OSError, SyntaxError, struct.error, IndexError …
-        raise ValueError(f"{type(e).__name__}: {e}") from e
+    found = images.open_image(data, images.MAX_PIXELS)
+    if not isinstance(found, images.Reject):
+        found = images.rgb(found)
+    if isinstance(found, images.Reject):
+        raise ValueError(f"{found.reason}: {found.message}")
+    return found
 
 
 class Decoder(Dataset[Chunk]):
@@ -66,7 +65,7 @@ class Decoder(Dataset[Chunk]):
         self.transform, self.encode = transform, encode
 
     def __getitems__(self, raws: list[Raw]) -> Chunk:
-        items, images = [], []
+        items, pixels = [], []
         # The transforms draw from torch's global generator, which is the training's as well.
         with torch.random.fork_rng(devices=[]):
             for raw in raws:
@@ -74,13 +73,13 @@ class Decoder(Dataset[Chunk]):
                 if not failed:
                     try:
                         torch.manual_seed(raw.seed)
-                        images.append(self.transform(rgb(raw.image)))
+                        pixels.append(self.transform(rgb(raw.image)))
                     except ValueError as e:
                         failed, detail = "undecodable", str(e)
                 items.append(replace(raw, image=b"", failed=failed, detail=detail))
         good = [i.target for i in items if not i.failed]
         return Chunk(
-            tuple(items), torch.stack(images) if images else torch.empty(0), self.encode(good) if good else torch.empty(0)
+            tuple(items), torch.stack(pixels) if pixels else torch.empty(0), self.encode(good) if good else torch.empty(0)
         )
 
 

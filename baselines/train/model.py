@@ -33,7 +33,7 @@ class Loaded:
     train_transform: Callable[[Any], Any]  # PIL image → float [3, H, W], with the training's random crop
     transform: Callable[[Any], Any]  # PIL image → float [3, H, W]
     config: dict[str, Any]  # open_clip's model config
-    weights: str | None = None  # the file they came from, None = drawn at random
+    weights_sha256: str | None = None  # of the file they came from, None = drawn at random
 
 
 def new_model(name: str, *, device: str = "cpu", seed: int = 0) -> Loaded:
@@ -59,7 +59,7 @@ def load_model(source: str, pretrained: str | None = None, device: str = "cpu") 
     _register()
     files = ModelFiles.find(source, pretrained)
     name, model = files.create(device)
-    return _loaded(name, model, json.loads(files.config), files.weights)
+    return _loaded(name, model, json.loads(files.config), files.weights_sha256)
 
 
 @functools.cache
@@ -69,14 +69,14 @@ def _register() -> None:
     open_clip.add_model_config(MODELS)
 
 
-def _loaded(name: str, model: Any, config: dict[str, Any], weights: str | None) -> Loaded:
+def _loaded(name: str, model: Any, config: dict[str, Any], weights_sha256: str | None) -> Loaded:
     import open_clip
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
     cfg = PreprocessCfg(**model.visual.preprocess_cfg)
     train_transform = image_transform_v2(cfg, is_train=True)
     transform = image_transform_v2(cfg, is_train=False)
-    return Loaded(name, model, open_clip.get_tokenizer(name), train_transform, transform, config, weights)
+    return Loaded(name, model, open_clip.get_tokenizer(name), train_transform, transform, config, weights_sha256)
 
 
 @contextlib.contextmanager

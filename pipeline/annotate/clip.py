@@ -10,24 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.clip_models import ModelFiles
-from pools.errors import InputError
 
 if TYPE_CHECKING:
     import torch
     from PIL.Image import Image
 
 Features = NDArray[np.float32]
-
-
-def check_device(device: str) -> None:
-    """Raises InputError for a device that this machine has not."""
-    import torch
-
-    kind = device.partition(":")[0]
-    if kind not in ("cpu", "cuda"):
-        raise InputError(f"unknown device {device!r}", where="--device", expected="cpu, cuda or cuda:N")
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise InputError("no CUDA device on this machine", where=f"--device {device}", fix="--device cpu")
 
 
 class ClipModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import multiprocessing
@@ -18,10 +17,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline import engine
-from pipeline.annotate.clip import ClipModel, check_device, load
+from pipeline.annotate.clip import ClipModel, load
 from pipeline.clip_models import ModelFiles
-from pipeline.download.images import ImageRules, Reject, open_image
-from pipeline.download.images import load as decode
+from pipeline.device import choose_device
+from pipeline.download.images import MAX_PIXELS, Reject, open_image, rgb
 from pools import shards, store
 from pools.errors import InputError
 from pools.layout import Pool
@@ -36,7 +35,6 @@ STAGE = "annotate clip"
 VERSION = 1
 # Reasons for a null score besides those of undecodable images (`pools.schema.Reason`).
 ABSENT, NO_IMAGE, NO_TEXT, NOT_FINITE = "absent_sample", "no_image", "no_text", "not_finite"
-MAX_PIXELS = ImageRules().max_pixels
 MAX_RATIO = 1000  # the short side is brought to the model's size, and the long one grows with it
 
 
@@ -62,7 +60,7 @@ def annotate_clip(
     model: str,
     pretrained: str | None,
     batch_size: int = 64,
-    device: str = "cpu",
+    device: str = "auto",
     options: engine.Options,
 ) -> Outcome:
     """Writes `annotations/<name>/<stem>.parquet` and `.npz` for each metadata file of a pool, from its shards.
@@ -77,7 +75,7 @@ def annotate_clip(
         raise InputError(f"batch size {batch_size}", where="--batch-size", expected="1 or more")
     opened = Pool.open(pool).without(name)  # ours may be made anew
     output = store.join(opened.root, "annotations", name)
-    check_device(device)
+    device = choose_device(device, cuda=_cuda())
     files = ModelFiles.find(model, pretrained)
     if options.engine == "local" and options.workers is None:
         options = replace(options, workers=0)
@@ -90,6 +88,12 @@ def annotate_clip(
         load(files, device)  # weights that do not fit are found before the folder is claimed for them
     work = functools.partial(_annotate, output=output, annotator=annotator)
     return engine.run(run, units, work, options)
+
+
+def _cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def _check_columns(pool: Pool, annotator: Annotator) -> None:
@@ -187,11 +191,7 @@ def _by_uid(tar: str, f: IO[bytes]) -> dict[str, deque[shards.Sample]]:
     """The samples of each uid in the tar's order. The uid is the json's; without one the key stands for it."""
     found: dict[str, deque[shards.Sample]] = defaultdict(deque)
     for sample in shards.samples(tar):
-        uid: Any = None
-        if "json" in sample.members:
-            with contextlib.suppress(ValueError):
-                sidecar = json.loads(shards.read(f, sample, "json"))
-                uid = sidecar.get("uid") if isinstance(sidecar, dict) else None
+        uid = shards.sidecar(f, sample).get("uid")
         found[uid if isinstance(uid, str) else sample.key].append(sample)
     return found
 
@@ -214,5 +214,5 @@ def _pixels(model: ClipModel, body: bytes | str) -> torch.Tensor | str:
     if not isinstance(picture, Reject) and max(picture.size) > MAX_RATIO * min(picture.size):
         picture = Reject(Reason.ASPECT_RATIO, f"{picture.width}×{picture.height}")
     if not isinstance(picture, Reject):
-        picture = decode(picture)
+        picture = rgb(picture)
     return str(picture.reason) if isinstance(picture, Reject) else model.pixels(picture)

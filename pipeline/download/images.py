@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "PPM", "ICO", "JPEG2000")
 
 
+MAX_PIXELS = 1 << 26
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImageRules:
     """Which images are stored, and how."""
@@ -31,7 +34,7 @@ class ImageRules:
     quality: int = 95  # of JPEG, where an image is encoded anew
     min_side: int = 0  # pixels, as served
     max_ratio: float | None = None  # long side / short side, as served
-    max_pixels: int = 1 << 26  # width · height as the header states it, before anything is decoded
+    max_pixels: int = MAX_PIXELS  # width · height as the header states it, before anything is decoded
 
     def __post_init__(self) -> None:
         if self.image_size < 1 or self.max_pixels < 1 or not 1 <= self.quality <= 100 or (self.max_ratio or 1) < 1:
@@ -110,6 +113,14 @@ def load(picture: Picture) -> Picture | Reject:
     except Exception as e:  # decoders of hostile bytes raise whatever they please
         return _broken(e)
     return picture
+
+
+def rgb(picture: Picture) -> Picture | Reject:
+    """The same image decoded, in RGB (of an animation the first frame)."""
+    try:
+        return picture.convert("RGB")
+    except Exception as e:  # decoders of hostile bytes raise whatever they please
+        return _broken(e)
 
 
 def _broken(error: Exception) -> Reject:

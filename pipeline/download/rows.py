@@ -27,7 +27,7 @@ _OURS = frozenset({c.name for t in (STATUS, METADATA) for c in t.columns} - set(
 
 
 @dataclass(frozen=True)
-class Part:
+class Span:
     """Rows `start` to `stop` of one file."""
 
     path: str
@@ -61,17 +61,17 @@ class Source:
             raise InputError(f"the files' columns differ in type: {e}", where=candidates, expected="one type a column") from e
         return cls(tuple((p, f.num_rows) for p, f in zip(paths, footers, strict=True)), schema)
 
-    def shards(self, rows: int) -> list[tuple[Part, ...]]:
+    def shards(self, rows: int) -> list[tuple[Span, ...]]:
         """All rows in order, cut into shards of `rows`; a shard may span files."""
         total = sum(n for _, n in self.files)
-        shards: list[list[Part]] = [[] for _ in range(math.ceil(total / rows))]
+        shards: list[list[Span]] = [[] for _ in range(math.ceil(total / rows))]
         first = 0  # number of the file's first row among all
         for path, count in self.files:
             at = 0
             while at < count:
                 index, used = divmod(first + at, rows)
                 stop = min(count, at + rows - used)
-                shards[index].append(Part(path, at, stop))
+                shards[index].append(Span(path, at, stop))
                 at = stop
             first += count
         return [tuple(s) for s in shards]
@@ -99,13 +99,13 @@ def _footer(path: str) -> pq.FileMetaData:
     return footer
 
 
-def read(parts: tuple[Part, ...], schema: pa.Schema) -> pa.Table:
+def read(parts: tuple[Span, ...], schema: pa.Schema) -> pa.Table:
     """One shard's rows under the columns of the whole input."""
     tables = [schema.empty_table(), *(t for part in parts for t in _read_part(part))]
     return pa.concat_tables(tables, promote_options="permissive").select(schema.names).cast(schema)
 
 
-def _read_part(part: Part) -> Iterator[pa.Table]:
+def _read_part(part: Span) -> Iterator[pa.Table]:
     with store.open_input(part.path) as f:
         file = pq.ParquetFile(f)
         counts = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
