@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from pathlib import Path
+from typing import Any
 
 import filters.recipe  # noqa: F401  (registers all filters)
 from filters.combine import COMBINATORS
+from filters.mixture import registered_mixes
 from filters.registry import option_names, registered
 
 PATH = Path(__file__).with_name("README.md")
@@ -27,28 +29,40 @@ keep:
   - any:
       - language: {is: [en, de]}
       - clip_score: {model: l14, min: 0.3}
+mix:
+  - languages: {share: 0.01, of: [bn, hi, sw]}
 ```
+
+A mix, if there is one, weighs the rows that are kept: the uid list then names some of them several times and leaves others out. The verdicts say what `keep` did.
+"""
+
+MIXES = """## Mixes
+
+Of the n rows of a group that has T entries of the list, each gets ⌊T / n⌋, and the T mod n rows with the smallest hashes of uid and `seed` one more.
 """
 
 
 def render() -> str:
     """The whole page as markdown."""
     parts = [HEAD]
-    for name, cls in registered().items():
-        options = []
-        for option, field in option_names(cls).items():
-            required = field.default is dataclasses.MISSING
-            options.append(
-                f"`{option}`" + (" (required)" if required else "" if field.default is None else f" = {field.default}")
-            )
-        parts.append(f"## {name}\n\n{inspect.getdoc(cls)}\n\nOptions: {', '.join(options)}.\n")
+    parts += [f"## {name}\n\n{_described(cls)}" for name, cls in registered().items()]
     lines = [f"- `{name}`: {inspect.getdoc(cls)}" for name, cls in COMBINATORS.items()]
     parts.append(
         "## Combinators\n\nThey nest, in three-valued logic: `any` of null and true is true, `not` null is null.\n\n"
         + "\n".join(lines)
         + "\n"
     )
+    parts.append(MIXES)
+    parts += [f"### {name}\n\n{_described(cls)}" for name, cls in registered_mixes().items()]
     return "\n".join(parts)
+
+
+def _described(cls: type[Any]) -> str:
+    options = []
+    for option, field in option_names(cls).items():
+        required = field.default is dataclasses.MISSING
+        options.append(f"`{option}`" + (" (required)" if required else "" if field.default is None else f" = {field.default}"))
+    return f"{inspect.getdoc(cls)}\n\nOptions: {', '.join(options)}.\n"
 
 
 if __name__ == "__main__":

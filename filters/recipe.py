@@ -1,4 +1,4 @@
-"""A recipe: which rows of a pool to keep. YAML → rules → (fitted to a pool) filters → a verdict for each row."""
+"""A recipe: which rows of a pool to keep, and in what mix. YAML → rules → (fitted to a pool) filters → a verdict a row."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from filters import document, image, language, score, text  # noqa: F401  (imported to register their filters)
+from filters import document, image, language, sampling, score, text  # noqa: F401  (imported to register their filters)
 from filters.combine import COMBINATORS, Combinator, Rule, fit_rule
 from filters.document import Node
+from filters.mixture import Mix, build_mix, mix_name
 from filters.models import PACKAGED
 from filters.registry import Filter, Scan, build, name_of, option_names, options_of, registered
 from pools import store
@@ -22,16 +23,17 @@ from pools.errors import InputError
 from pools.manifest import digest_of
 from pools.schema import VERDICTS
 
-KEYS = ("name", "description", "keep")
+KEYS = ("name", "description", "keep", "mix")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Rules in order; a row must pass all of them, so cheap ones go first."""
+    """Rules in order; a row must pass all of them, so cheap ones go first. `mix` then weighs the rows that are kept."""
 
     name: str
     rules: tuple[Rule, ...]
     description: str = ""
+    mix: Mix | None = None
 
     @classmethod
     def load(cls, path: str) -> Recipe:
@@ -58,12 +60,14 @@ class Recipe:
         if not isinstance(name.value, str):
             raise InputError(f"name is {name.value!r}", where=f"{where}:{name.line}", expected="a word")
         description = root.value.get("description", Node("", 1)).value
-        return cls(name.value, tuple(_rules(root.value["keep"], where)), str(description))
+        mix = _mix(root.value["mix"], where) if "mix" in root.value else None
+        return cls(name.value, tuple(_rules(root.value["keep"], where)), str(description), mix)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns that the rules read, each once."""
-        return tuple(dict.fromkeys(c for rule in self.rules for c in rule.needs))
+        """Columns that the rules and the mix read, each once."""
+        readers = (*self.rules, *([self.mix] if self.mix else []))
+        return tuple(dict.fromkeys(c for reader in readers for c in reader.needs))
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -71,15 +75,17 @@ class Recipe:
 
     def resolved(self) -> dict[str, Any]:
         """The recipe with every default written out."""
-        return {"name": self.name, "description": self.description, "keep": [_spelled(r) for r in self.rules]}
+        said = {"name": self.name, "description": self.description, "keep": [_spelled(r) for r in self.rules]}
+        return said | ({"mix": [_spelled_mix(self.mix)]} if self.mix else {})
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True)
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the resolved rules: two spellings of one recipe are one. A file enters by its own SHA-256."""
-        return digest_of([_spelled(r, files_by_hash=True) for r in self.rules])
+        """SHA-256 over resolved rules and mix: two spellings of one recipe are one. A file enters by its own SHA-256."""
+        rules = [_spelled(r, files_by_hash=True) for r in self.rules]
+        return digest_of({"keep": rules, "mix": _spelled_mix(self.mix)} if self.mix else rules)
 
     def fit(self, pool: Scan) -> Fitted:
         """Each rule fitted in order: to the pool, or to the rows that all rules before it keep."""
@@ -150,14 +156,39 @@ def _rules(node: Node, where: str) -> list[Rule]:
     return [_rule(item, where) for item in node.value]
 
 
+def _named(node: Node, where: str, what: str) -> tuple[str, Node]:
+    """The name and the options of an item of a list: `name`, or `name: options`."""
+    if isinstance(node.value, str):
+        return node.value, Node({}, node.line)
+    if isinstance(node.value, dict) and len(node.value) == 1:
+        ((name, options),) = node.value.items()
+        return name, options
+    raise InputError(
+        f"not a {what}: {node.plain()!r}", where=f"{where}:{node.line}", expected="a name, or one name with its options"
+    )
+
+
+def _mix(node: Node, where: str) -> Mix | None:
+    if not isinstance(node.value, list) or len(node.value) > 1:
+        raise InputError(f"mix is {node.plain()!r}", where=f"{where}:{node.line}", expected="a list of one mix")
+    for item in node.value:
+        name, options = _named(item, where, "mix")
+        try:
+            if not isinstance(options.value, dict):
+                raise ValueError(f"{name}: not a map of options: {options.plain()!r}")
+            return build_mix(name, options.plain())
+        except ValueError as e:
+            raise InputError(str(e), where=f"{where}:{item.line}") from None
+    return None
+
+
+def _spelled_mix(mix: Mix) -> dict[str, Any]:
+    return {mix_name(mix): options_of(mix)}
+
+
 def _rule(node: Node, where: str) -> Rule:
     place = f"{where}:{node.line}"
-    if isinstance(node.value, str):
-        name, options = node.value, Node({}, node.line)
-    elif isinstance(node.value, dict) and len(node.value) == 1:
-        ((name, options),) = node.value.items()
-    else:
-        raise InputError(f"not a filter: {node.plain()!r}", where=place, expected="a name, or one name with its options")
+    name, options = _named(node, where, "filter")
     try:
         if name in COMBINATORS:
             children = options if isinstance(options.value, list) else Node([options] if options.value else [], options.line)

@@ -100,7 +100,12 @@ def build(name: str, options: Mapping[str, Any]) -> Filter | PoolFilter:
     """The filter `name` with these options. Raises ValueError in the words of a recipe's author."""
     if name not in _REGISTRY:
         raise ValueError(f"unknown filter {name!r}; known: {', '.join(registered())}")
-    cls = _REGISTRY[name]
+    built: Filter | PoolFilter = construct(_REGISTRY[name], name, options)
+    return built
+
+
+def construct(cls: type[T], name: str, options: Mapping[str, Any]) -> T:
+    """A dataclass that recipes know as `name`, of options as they write them. Raises ValueError in their author's words."""
     known = option_names(cls)
     if unknown := [o for o in options if o not in known]:
         raise ValueError(f"{name}: unknown option {unknown[0]!r}; takes {', '.join(known)}")
@@ -110,14 +115,13 @@ def build(name: str, options: Mapping[str, Any]) -> Filter | PoolFilter:
     hints = typing.get_type_hints(cls)
     values = {known[o].name: _fitting(name, o, v, hints[known[o].name]) for o, v in options.items()}
     try:
-        built: Filter | PoolFilter = cls(**values)
+        return cls(**values)
     except ValueError as e:
         raise ValueError(f"{name}: {e}") from None
-    return built
 
 
-def options_of(rule: Filter | PoolFilter) -> dict[str, Any]:
-    """All options of a filter as a recipe would write them, defaults included, those that are None left out."""
+def options_of(rule: Any) -> dict[str, Any]:
+    """All options of a filter or mix as a recipe would write them, defaults included, those that are None left out."""
     values = {o: getattr(rule, f.name) for o, f in option_names(type(rule)).items()}
     return {o: list(v) if isinstance(v, tuple) else v for o, v in values.items() if v is not None}
 
@@ -138,6 +142,8 @@ def _fitting(name: str, option: str, value: Any, hint: Any) -> Any:
             items = value if isinstance(value, list) else [value]
             if all(type(i) is args[0] for i in items):
                 return tuple(items)
+        if origin is dict and isinstance(value, dict):
+            return {key: _fitting(name, f"{option} of {key}", v, args[1]) for key, v in value.items()}
     raise ValueError(f"{name}: {option} is {value!r}, expected {_in_words(hint)}")
 
 
@@ -153,6 +159,8 @@ def _in_words(hint: Any) -> str:
             shown.append(" or ".join(str(a) for a in typing.get_args(candidate)))
         elif typing.get_origin(candidate) is tuple:
             shown.append(f"{words[typing.get_args(candidate)[0]]} or a list of them")
+        elif typing.get_origin(candidate) is dict:
+            shown.append(f"a map to {words[typing.get_args(candidate)[1]]} each")
         elif candidate is not type(None):
             shown.append(words[candidate])
     return " or ".join(shown)

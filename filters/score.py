@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from filters.rank import nth_greatest
 from filters.registry import Filter, Of, Scan, register
 from pools.schema import score_column
 
@@ -126,22 +127,11 @@ def top_threshold(scan: Scan, column: str, fraction: float) -> float:
     """The value at index n = int(N · fraction) of the descending order, so that `>=` keeps n + 1 rows when untied.
 
     N counts all rows, null and NaN included (DataComp takes fractions of the whole pool); if n lies past the scored
-    rows, all of those are kept: −inf. Exact in passes of 16 bits each, with half a megabyte of counts: the numbers'
-    bits, reordered so that they sort as whole numbers do, are counted by their highest 16 bits, then by the next 16
-    within the bucket that holds the index, and so on.
+    rows, all of those are kept: −inf. Exact, whatever the pool's size: see `filters.rank`.
     """
     total, width = scan.reduce([column], _Width(column), _wider, (0, 16))
-    rank = int(total * fraction)  # rows that must lie above the threshold
-    prefix = 0
-    for done in range(0, width, 16):
-        counts = scan.reduce([column], _Buckets(column, width, done, prefix), np.add, np.zeros(1 << 16, np.int64))
-        above = np.cumsum(counts[::-1])  # rows in the highest 1, 2, … buckets
-        if rank >= above[-1]:
-            return float("-inf")
-        position = int(np.searchsorted(above, rank, side="right"))
-        rank -= int(above[position - 1]) if position else 0
-        prefix = (prefix << 16) | (0xFFFF - position)
-    return _number(prefix, width)
+    key = nth_greatest(scan, [column], _Ordered(column, width), width, int(total * fraction))
+    return float("-inf") if key is None else _number(key, width)
 
 
 _FLOAT = {16: np.float16, 32: np.float32, 64: np.float64}
@@ -164,31 +154,20 @@ class _Width:
 
 
 @dataclass(frozen=True)
-class _Buckets:
-    """Summary of a batch: counts (65536,) by 16 bits of the ordered numbers, after the `done` bits that equal `prefix`."""
+class _Ordered:
+    """The scored numbers' bits as keys in the numbers' order: negative ones inverted, others with the sign bit set."""
 
     column: str
     width: int
-    done: int
-    prefix: int
 
-    def __call__(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        keys = _ordered(batch[self.column], self.width)
-        if self.done:
-            keys = keys[(keys >> (self.width - self.done)) == self.prefix]
-        part = (keys >> (self.width - self.done - 16)) & 0xFFFF
-        return np.bincount(part.astype(np.int64), minlength=1 << 16)
-
-
-def _ordered(values: pa.Array, width: int) -> NDArray[Any]:
-    """The scored numbers' bits as keys in the numbers' order: negative ones inverted, others with the sign bit set."""
-    numbers = values.drop_null().to_numpy(zero_copy_only=False).astype(_FLOAT[width])
-    numbers = numbers[~np.isnan(numbers)] + 0  # −0 + 0 = 0: the two zeros are one number
-    kind = _UINT[width]
-    bits = numbers.view(kind)
-    sign = kind(1 << (width - 1))
-    ordered: NDArray[Any] = np.where(bits & sign, ~bits, bits | sign)
-    return ordered
+    def __call__(self, batch: pa.RecordBatch) -> NDArray[Any]:
+        numbers = batch[self.column].drop_null().to_numpy(zero_copy_only=False).astype(_FLOAT[self.width])
+        numbers = numbers[~np.isnan(numbers)] + 0  # −0 + 0 = 0: the two zeros are one number
+        kind = _UINT[self.width]
+        bits = numbers.view(kind)
+        sign = kind(1 << (self.width - 1))
+        ordered: NDArray[Any] = np.where(bits & sign, ~bits, bits | sign)
+        return ordered
 
 
 def _number(key: int, width: int) -> float:

@@ -267,16 +267,22 @@ def score(
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Folder for eval_results.jsonl; default: the run.")
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 256,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images, or texts, at once.")] = 256,
+    unreadable: Annotated[
+        Literal["error", "wrong", "exclude"], typer.Option(help="What an image counts for that cannot be read.")
+    ] = "error",
     device: Device = "auto",
     workers: Workers = None,
     overwrite: Overwrite = False,
+    json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Score a model on evaluation sets, zero-shot, into eval_results.jsonl.
+    """Score a model on evaluation sets, zero-shot classification and retrieval, into eval_results.jsonl.
 
     Example: winnow score run --evals evals
     """
+    from json import dumps
+
     from baselines.score.suite import score as job
 
     scores = job(
@@ -288,11 +294,15 @@ def score(
         output=output,
         device=device,
         batch_size=batch_size,
+        unreadable=unreadable,
         workers=workers,
         overwrite=overwrite,
         quiet=quiet,
+        table=not json,
     )
-    if scores.unsupported:  # the table names them
+    if json:
+        print(dumps(scores.summary(output or run or "")))
+    if scores.unsupported:  # they are named
         raise typer.Exit(1)
 
 

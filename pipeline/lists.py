@@ -90,3 +90,32 @@ def convert(path: One, output: Output) -> None:
     values = uid_files.read(path)
     uid_files.write(output, values, kind=uids.read_info(path).kind)
     typer.echo(f"{output}: {len(values):,} uids, sorted")
+
+
+@app.command()
+def sample(
+    path: One,
+    output: Output,
+    count: Annotated[int | None, typer.Option("--count", help="Entries of the result.")] = None,
+    fraction: Annotated[float | None, typer.Option("--fraction", help="Share of the entries, rounded down.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Samples of one seed are nested: smaller in larger.")] = 0,
+) -> None:
+    """Take a random sample of a list's entries, decided by the hash of each uid and the seed, repeats kept.
+
+    Example: winnow uids sample selection/uids.npy --count 100000 --output some.npy
+    """
+    from fractions import Fraction
+
+    from pools import uid_files, uids
+    from pools.errors import InputError
+
+    values = uid_files.read(path)
+    if (count is None) == (fraction is None):
+        raise InputError("one of the two says how many", where="--count, --fraction", expected="exactly one of them")
+    if fraction is not None and not 0 <= fraction <= 1:
+        raise InputError(f"{fraction:g}", where="--fraction", expected="a number from 0 to 1")
+    number = count if count is not None else int(len(values) * Fraction(str(fraction)))
+    if not 0 <= number <= len(values):
+        raise InputError(f"{number}", where="--count", expected=f"0 to {len(values)}, which is what {path} has")
+    uid_files.write(output, uids.sample(values, number, seed), kind=uids.read_info(path).kind)
+    typer.echo(f"{output}: {number:,} of {len(values):,} uids")

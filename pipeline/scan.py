@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from filters.recipe import Fitted
 from filters.registry import Filter, Scan
 from pipeline.engine import Engine, Failed
-from pools.errors import WorkFailed
+from pools.errors import InputError, WorkFailed
 from pools.layout import Pool
 from pools.part import Part
 
@@ -53,5 +54,17 @@ def _summarise(
     """The merged summary of one unit's rows."""
     before = Fitted(tuple("" for _ in stages), stages)
     needed = dict.fromkeys([*columns, *(c for stage in stages for c in stage.needs)])
-    summaries = (summarise(before.survivors(batch)) for batch in part.batches(list(needed)))
-    return functools.reduce(merge, summaries, start)
+    with naming(part):
+        summaries = (summarise(before.survivors(batch)) for batch in part.batches(list(needed)))
+        return functools.reduce(merge, summaries, start)
+
+
+@contextlib.contextmanager
+def naming(part: Part) -> Iterator[None]:
+    """Puts the unit's file into errors of filters, which see rows and no files."""
+    try:
+        yield
+    except InputError as e:
+        if e.where is not None:
+            raise
+        raise InputError(e.what, where=part.parquet, expected=e.expected, fix=e.fix) from e

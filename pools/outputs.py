@@ -27,6 +27,11 @@ class Selection:
         """What the rules learnt from the pool."""
         return store.join(self.root, "fitted.json")
 
+    @property
+    def mix(self) -> str:
+        """Rows and entries of each group, if the recipe has a mix."""
+        return store.join(self.root, "mix.json")
+
     def verdicts(self, stem: str) -> str:
         return store.join(self.root, "verdicts", stem + ".parquet")
 

@@ -18,7 +18,7 @@ Made from `pools/schema.py` and `pools/readme.py` by `make docs`; a test holds t
 | shards | img2dataset's layout: `<shard>.tar` (`<key>.jpg .txt .json`; the json holds `uid`), `<shard>.parquet` (a status for every row of the input), `<shard>_stats.json`. A shard without a success has no tar |
 | annotations | `annotations/<name>/<stem>.parquet` (+ `.npz`), same stems and rows as `metadata/`, `uid` repeated as a check: `clip_<name>_similarity_score`, null where there is none, its cause in `<name>_reason`; arrays `<name>_img`, `<name>_txt` (float16) |
 | uid list | `.npy` of dtype `u8,u8` (high and low half), sorted; a uid wanted k times stands k times. The sidecar `<list>.npy.json` says kind (keep, remove), count, recipe; without one it is a list to keep. A raw memory map of the same records is read too |
-| selection | `uids.npy`, `verdicts/`, `recipe.yaml` (every default written out), `fitted.json` (what was learnt from the pool), `_manifest.json` |
+| selection | `uids.npy`, `verdicts/`, `recipe.yaml` (every default written out), `fitted.json` (what was learnt from the pool), `mix.json` (of a recipe with a mix: rows and entries of each group), `_manifest.json` |
 | training run | `config.yaml`, `model_config.json` (open_clip's form), `metrics.jsonl`, `checkpoints/{step_N,latest}.pt`, `eval_results.jsonl`, `_manifest.json` |
 | evaluation set | `EVALS/wds_<key, / as ->_test/test/<n>.tar`, `test/nshards.txt`, `classnames.txt`, `zeroshot_classification_templates.txt` |
 | scores | `eval_results.jsonl`, a line a task: `{"key", "dataset", "metrics": {…, "main_metric"}}` |

@@ -66,7 +66,7 @@ _CARRIED = (
     Column("alt", pa.string(), "alt attribute as the page has it (NULs and lone surrogates replaced)"),
     Column("page_title", pa.string(), "title of the page, null if it has none"),
     Column("page_url", pa.string(), "address of the page"),
-    Column("content_language", pa.string(), "language as the page states it, null if it does not"),
+    Column("content_language", pa.string(), "language as the page states it, else as the crawler detected it; null if neither"),
     Column("opt_out", pa.string(), "directives against use (noai, noimageai, …), comma-separated; null if none"),
     Column("crawl", pa.string(), "name of the crawl, null if not known"),
     Column("source_file", pa.string(), "name of the WAT or WARC file the row was read from"),

@@ -136,7 +136,8 @@ class Writer:
     """Appends samples to an open binary file as a tar; the same samples give the same bytes."""
 
     def __init__(self, f: IO[bytes]) -> None:
-        self._tar = tarfile.open(fileobj=f, mode="w|", format=tarfile.USTAR_FORMAT)
+        # Not "w|", whose own buffer is flushed by the garbage collector, into a closed file, when a block ends by an error.
+        self._tar = tarfile.open(fileobj=f, mode="w", format=tarfile.USTAR_FORMAT)
 
     def add(self, key: str, members: Mapping[str, bytes]) -> None:
         """Members are written in the mapping's order. The key's last part must not hold a dot, which starts the extension."""

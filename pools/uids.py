@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any, Literal
 
@@ -105,18 +105,40 @@ def _words(uids: Uids) -> NDArray[np.uint64]:
     return np.ascontiguousarray(uids).view(np.uint64).reshape(-1, 2)
 
 
+def smallest(hashes: NDArray[np.uint64], number: int) -> NDArray[np.bool_]:
+    """(n,) whether each is among the `number` smallest; of equal ones those that stand first."""
+    if not 0 < number < len(hashes):
+        return np.full(len(hashes), number > 0)
+    limit = np.partition(hashes, number - 1)[number - 1]
+    mask: NDArray[np.bool_] = hashes < limit
+    mask[np.flatnonzero(hashes == limit)[: number - int(mask.sum())]] = True
+    return mask
+
+
+def sample(sorted_list: Uids, number: int, seed: int) -> Uids:
+    """`number` entries of a list, still sorted: those with the smallest hashes, so that smaller samples are part of larger.
+
+    Entries of one uid have one hash and are taken one after the other.
+    """
+    chosen: Uids = sorted_list[smallest(hash64(sorted_list, seed), number)]
+    return chosen
+
+
 # Sorted lists ---------------------------------------------------------------------------------------------------------
+
+
+def order(uids: Uids) -> NDArray[np.intp]:
+    """(n,) indices that sort the uids; equal ones keep their order."""
+    words = _words(uids)
+    indices = np.argsort(words[:, 0], kind="stable")
+    high = words[indices, 0]
+    # Comparing whole records is ten times slower than sorting one word; few uids share their high word, unless repeated.
+    return np.lexsort((words[:, 1], words[:, 0])) if (high[1:] == high[:-1]).any() else indices
 
 
 def sort(uids: Uids) -> Uids:
     """The same uids in order, repeats kept."""
-    words = _words(uids)
-    order = np.argsort(words[:, 0], kind="stable")
-    high = words[order, 0]
-    # Comparing whole records is ten times slower than sorting one word; few uids share their high word, unless repeated.
-    if (high[1:] == high[:-1]).any():
-        order = np.lexsort((words[:, 1], words[:, 0]))
-    return _records(words[order])
+    return _records(_words(uids)[order(uids)])
 
 
 def first_unsorted(uids: Uids) -> int | None:
@@ -198,6 +220,7 @@ def _bisect(
 
 # Files ----------------------------------------------------------------------------------------------------------------
 
+ROWS_IN_MEMORY = 1 << 24
 Kind = Literal["keep", "remove"]
 
 
@@ -226,23 +249,36 @@ def write_part(path: str, chunks: list[Uids]) -> None:
 
 
 def merge_parts(
-    parts: list[str], path: str, *, kind: Kind = "keep", recipe: str | None = None, rows_in_memory: int = 1 << 24
+    parts: list[str], path: str, *, kind: Kind = "keep", recipe: str | None = None, rows_in_memory: int = ROWS_IN_MEMORY
 ) -> None:
-    """Merges sorted parts into one sorted list, holding about `rows_in_memory` uids at a time, and writes its sidecar.
-
-    The range of the high word is cut into equal intervals; each is gathered from all parts, sorted and appended.
-    """
+    """Merges sorted parts into one sorted list, holding about `rows_in_memory` uids at a time, and writes its sidecar."""
     arrays = [load(p) for p in parts]
-    total = sum(len(a) for a in arrays)
-    intervals = max(1, -(-total // rows_in_memory))
-    borders = [np.uint64(i * 2**64 // intervals) for i in range(1, intervals)]
-    cuts = [[0, *np.searchsorted(a["f0"], borders, "left"), len(a)] for a in arrays]
+    pieces = (
+        sort(np.concatenate([np.empty(0, UID), *(a[s] for a, s in zip(arrays, slices, strict=True))]))
+        for slices in intervals(arrays, rows_in_memory)
+    )
+    write_pieces(path, pieces, sum(len(a) for a in arrays), kind=kind, recipe=recipe)
+
+
+def intervals(sorted_lists: Sequence[Uids], rows: int = ROWS_IN_MEMORY) -> Iterator[list[slice]]:
+    """A slice of each list, for one range of uids after the other: the ranges are equal, about `rows` uids in each."""
+    number = max(1, -(-sum(len(a) for a in sorted_lists) // rows))
+    borders = [np.uint64(i * 2**64 // number) for i in range(1, number)]
+    cuts = [[0, *np.searchsorted(a["f0"], borders, "left").tolist(), len(a)] for a in sorted_lists]
+    for i in range(number):
+        yield [slice(c[i], c[i + 1]) for c in cuts]
+
+
+def write_pieces(path: str, pieces: Iterable[Uids], total: int, *, kind: Kind = "keep", recipe: str | None = None) -> None:
+    """Writes a list of `total` uids that comes in sorted pieces, and its sidecar."""
+    written = 0
     with store.atomic(path) as f:
         header = {"descr": np.lib.format.dtype_to_descr(UID), "fortran_order": False, "shape": (total,)}  # type: ignore[no-untyped-call]
         np.lib.format.write_array_header_1_0(f, header)  # type: ignore[no-untyped-call]
-        for i in range(intervals):
-            gathered = [np.empty(0, UID), *(a[c[i] : c[i + 1]] for a, c in zip(arrays, cuts, strict=True))]
-            f.write(sort(np.concatenate(gathered)).tobytes())
+        for piece in pieces:
+            f.write(piece.tobytes())
+            written += len(piece)
+        assert written == total, f"{written} uids, the header says {total}"
     store.write_json(path + ".json", asdict(ListInfo(kind, total, recipe)))
 
 

@@ -1,53 +1,42 @@
-"""Which pages there are, what pictures they link to, and what is wrong with some: all of it from (seed, number of pictures).
+"""Which pages there are, what pictures they link to, and what is wrong with some: all of it from (pictures, seed).
 
-The flaws are dealt out in blocks of 100 pictures and the languages in blocks of 20 pages, so their shares hold at any size.
+Languages are dealt out over all pages, flaws in blocks of 100 pictures, so their shares hold at any size. Any picture can be
+asked for without the others. A plan holds a few bytes a picture; the pages themselves come one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import itertools
+from collections import Counter
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from baselines.miniweb import captions
-from baselines.miniweb.scenes import Scene, draw_lots, scene
+from baselines.miniweb import evals, junk
+from baselines.miniweb.flaws import NOT_DESCRIBED, Flaw, deal, deal_flaws
+from baselines.miniweb.languages import LANGUAGES, LOW
+from baselines.miniweb.places import Place, Stated
+from baselines.miniweb.scenes import COLOURS, COUNTS, FAMILIES, Scene, draw_lots, scene
 from pools import uids
 
-
-class Flaw(StrEnum):
-    """What is wrong with a picture or its alt text. A picture has one flaw or none."""
-
-    MISMATCHED = "mismatched"  # the caption is of another scene: other concept, other colour
-    FILE_NAME = "file_name"  # the alt is a camera's file name
-    ONE_WORD = "one_word"  # the alt is one word that describes nothing
-    TOO_SMALL = "too_small"  # both sides 96 to 180 pixels
-    BANNER = "banner"  # at least 3.2 times as wide as high; the height is 200 pixels or more
-    DEAD_LINK = "dead_link"  # nothing is served at the address (404)
-    HTML_ANSWER = "html_answer"  # an HTML page is served at the address, which ends in .jpg
-
-
-# How many of 100 pictures have the flaw.
-SHARES = {
-    Flaw.MISMATCHED: 12,
-    Flaw.FILE_NAME: 4,
-    Flaw.ONE_WORD: 3,
-    Flaw.TOO_SMALL: 4,
-    Flaw.BANNER: 3,
-    Flaw.DEAD_LINK: 4,
-    Flaw.HTML_ANSWER: 2,
-}
-BLOCK = 100
 PICTURES_A_PAGE = 5
-# Of the 20 pages of a block, this many are in a language other than English; the languages take turns.
-FOREIGN_PAGES = 3
-FOREIGN = tuple(language for language in captions.LANGUAGES if language != "en")
-SITES = ("www.shapely.example", "drawings.example", "blog.geometry.example", "posters.example", "sketchbook.example")
-IMAGE_HOST = "img.shapely.example"
+# Of 100 pages, how many are in the language.
+LANGUAGE_SHARES = {
+    **{"en": 60.0, "es": 12.0, "ru": 8.0, "de": 6.0, "fr": 4.9},
+    **{"hi": 2.0, "he": 1.8, "bn": 1.6, "fil": 1.4, "sw": 1.1, "te": 0.8, "mi": 0.4},
+}
+ALTS_A_URL = 40
+WITHOUT_CAPTION = {
+    Flaw.FILE_NAME: junk.file_name,
+    Flaw.ONE_WORD: junk.one_word,
+    Flaw.BOILERPLATE: junk.boilerplate,
+}
+# Scenes beyond any web's own: of other captions, and of addresses with many alts.
+_OTHERS, _SHARED = 1 << 40, 1 << 41
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One image link of a page: the alt text and, unless the link is dead, the scene that is drawn."""
+    """One image link of a page: its alt text and, whether or not it is served, the scene that is drawn."""
 
     index: int
     url: str  # absolute
@@ -55,116 +44,154 @@ class Picture:
     alt: str
     scene: Scene
     flaw: Flaw | None
-    language: str | None  # of the alt; None if the alt is no sentence
+    language: str | None  # of the alt; None if it speaks of no scene
+    copy_of: str | None = None  # the uid of another picture, or the key of a held-out one
+    again: bool = False  # an earlier picture has the same address
 
     @property
     def uid(self) -> str:
         return uids.new(self.url, self.alt)
 
+    @property
+    def describes(self) -> bool:
+        """Whether a whole picture is served and the alt is true of it."""
+        return self.flaw not in NOT_DESCRIBED
+
 
 @dataclass(frozen=True)
 class Page:
-    index: int
+    number: int
     url: str
     base: str | None  # <base href>
     title: str
     language: str
+    stated: Stated
     pictures: tuple[Picture, ...]
 
 
-def page_count(pictures: int) -> int:
-    return -(-pictures // PICTURES_A_PAGE)
-
-
-def pages(pictures: int, seed: int, first: int, last: int) -> Iterator[Page]:
-    """The pages from `first` up to but not including `last` of a web of so many pictures."""
-    for number in range(first, last):
-        language = _page_language(seed, number)
-        place = _Place.of(number)
-        start = number * PICTURES_A_PAGE
-        links = [_picture(seed, i, language, place) for i in range(start, min(start + PICTURES_A_PAGE, pictures))]
-        yield Page(number, place.page_url, place.base, f"Gallery {number} – {place.host}", language, tuple(links))
-
-
-def _page_language(seed: int, number: int) -> str:
-    per_block = BLOCK // PICTURES_A_PAGE
-    block, place = divmod(number, per_block)
-    foreign = draw_lots(seed, block, "languages").sample(range(per_block), FOREIGN_PAGES)
-    if place not in foreign:
-        return "en"
-    return FOREIGN[(block * FOREIGN_PAGES + foreign.index(place)) % len(FOREIGN)]
-
-
-def _flaw(seed: int, index: int) -> Flaw | None:
-    block, place = divmod(index, BLOCK)
-    dealt: list[Flaw | None] = [flaw for flaw, share in SHARES.items() for _ in range(share)]
-    dealt += [None] * (BLOCK - len(dealt))
-    draw_lots(seed, block, "flaws").shuffle(dealt)
-    return dealt[place]
-
-
-def _picture(seed: int, index: int, language: str, place: _Place) -> Picture:
-    flaw = _flaw(seed, index)
-    lots = draw_lots(seed, index, "caption")
-    shown = scene(seed, index, count=None if language == "en" else 1)
-    if flaw is Flaw.TOO_SMALL:
-        shown = replace(shown, width=lots.randint(96, 180), height=lots.randint(96, 180))
-    elif flaw is Flaw.BANNER:
-        height = lots.randint(200, 230)
-        shown = replace(shown, height=height, width=round(height * lots.uniform(3.25, 4.0)))
-    spoken: str | None = language
-    if flaw is Flaw.FILE_NAME:
-        alt, spoken = captions.file_name(lots), None
-    elif flaw is Flaw.ONE_WORD:
-        alt, spoken = captions.one_word(lots), None
-    else:
-        alt = captions.caption(_other(shown, seed, index) if flaw is Flaw.MISMATCHED else shown, language, lots)
-    name = f"{shown.colour}-{shown.concept.replace(' ', '-')}-{index:06d}.jpg"
-    url, src = place.link(name)
-    return Picture(index, url, src, alt, shown, flaw, spoken)
-
-
-def _other(shown: Scene, seed: int, index: int) -> Scene:
-    """A scene of another concept and another colour, with the same count."""
-    lots = draw_lots(seed, index, "other")
-    while True:
-        other = scene(seed, lots.randrange(1 << 30), count=shown.count)
-        if other.concept != shown.concept and other.colour != shown.colour:
-            return other
-
-
 @dataclass(frozen=True)
-class _Place:
-    """Where a page stands and how it writes its links: absolute, relative in four ways, by turns."""
+class Plan:
+    """What the pages and pictures of one web have in common; see `make_plan`."""
 
-    number: int
-    scheme: str
-    host: str
-
-    @classmethod
-    def of(cls, number: int) -> _Place:
-        return cls(number, "http" if number % 7 == 3 else "https", SITES[number % len(SITES)])
-
-    @property
-    def page_url(self) -> str:
-        return f"{self.scheme}://{self.host}/gallery/{self.number}/index.html"
+    pictures: int
+    seed: int
+    languages: tuple[str, ...]  # of each page
+    turns: tuple[int, ...]  # of each page, its place among the pages in its language
+    flaws: tuple[Flaw | None, ...]  # of each picture
+    families: tuple[str, ...]  # of each picture
+    sources: dict[str, tuple[int, ...]]  # by family, the unflawed pictures, which others copy
+    shared: dict[int, int]  # of each picture with many alts, its place among those of its family
 
     @property
-    def base(self) -> str | None:
-        return f"{self.scheme}://{IMAGE_HOST}/sets/{self.number}/" if self._way == 4 else None
+    def pages(self) -> int:
+        return len(self.languages)
 
-    def link(self, name: str) -> tuple[str, str]:
-        """(address, the address as the page writes it) of a picture's file."""
-        home, images = f"{self.scheme}://{self.host}", f"//{IMAGE_HOST}/{self.number}/{name}"
-        return (
-            (f"https:{images}", f"https:{images}"),
-            (f"{home}/images/{name}", f"/images/{name}"),
-            (f"{home}/gallery/{self.number}/full/{name}", f"full/{name}"),
-            (f"{self.scheme}:{images}", images),
-            (f"{self.scheme}://{IMAGE_HOST}/sets/{self.number}/{name}", name),
-        )[self._way]
+    def page(self, number: int) -> Page:
+        language = self.languages[number]
+        place = Place(number, language)
+        first = number * PICTURES_A_PAGE
+        links = tuple(self.picture(i) for i in range(first, min(first + PICTURES_A_PAGE, self.pictures)))
+        title = LANGUAGES[language].title(links[0].scene)
+        return Page(number, place.page_url, place.base, title, language, self._stated(number), links)
 
-    @property
-    def _way(self) -> int:
-        # Not in step with the hosts, which also take turns by five.
-        return (self.number + self.number // 5) % 5
+    def picture(self, index: int) -> Picture:
+        if self.flaws[index] is Flaw.MANY_ALTS:
+            return self._many_alts(index)
+        shown, copy_of = self._shown(index)
+        alt, spoken = self._alt(index, shown)
+        url, src = Place(index // PICTURES_A_PAGE, self._language(index)).link(f"picture-{index:06d}.jpg")
+        return Picture(index, url, src, alt, shown, self.flaws[index], spoken, copy_of)
+
+    def _alt(self, index: int, shown: Scene) -> tuple[str, str | None]:
+        """The alt text and the language in which it speaks of a scene."""
+        flaw, language = self.flaws[index], self._language(index)
+        lots = draw_lots(self.seed, index, "caption")
+        if flaw in WITHOUT_CAPTION:
+            return WITHOUT_CAPTION[flaw](lots), None
+        caption = LANGUAGES[language].caption(self._other(shown, index) if flaw is Flaw.MISMATCHED else shown, lots)
+        return f"{caption} {junk.product_code(lots)}" if flaw is Flaw.RARE_TOKEN else caption, language
+
+    def _language(self, index: int) -> str:
+        return self.languages[index // PICTURES_A_PAGE]
+
+    def _stated(self, number: int) -> Stated:
+        # The languages do not begin alike, so that rare ones with a page each do not all state it in the same place.
+        places = tuple(Stated)
+        start = tuple(LANGUAGE_SHARES).index(self.languages[number])
+        return places[(start + self.turns[number]) % len(places)]
+
+    def _scene(self, index: int) -> Scene:
+        return scene(self.seed, index, family=self.families[index])
+
+    def _shown(self, index: int) -> tuple[Scene, str | None]:
+        """The scene of a picture, and what it is a copy of."""
+        flaw, family = self.flaws[index], self.families[index]
+        lots = draw_lots(self.seed, index, "shown")
+        match flaw:
+            case Flaw.EXACT_COPY | Flaw.NEAR_COPY:
+                # Cultural shapes may be too few to copy from; common ones may stand on any page.
+                source = self.picture(lots.choice(self.sources[family] or self.sources["common"]))
+                return source.scene, source.uid
+            case Flaw.EVAL_COPY:
+                held = lots.choice(evals.held_out(family))
+                return held.scene, held.key
+            case Flaw.TOO_SMALL:
+                return replace(self._scene(index), width=lots.randint(96, 180), height=lots.randint(96, 180)), None
+            case Flaw.BANNER:
+                height = lots.randint(200, 230)
+                return replace(self._scene(index), height=height, width=round(height * lots.uniform(3.25, 4.0))), None
+            case _:
+                return replace(self._scene(index), face=flaw is Flaw.FACE, unsafe=flaw is Flaw.UNSAFE), None
+
+    def _other(self, shown: Scene, index: int) -> Scene:
+        """A scene of the same family with another concept and another colour."""
+        lots = draw_lots(self.seed, index, "other")
+        while True:
+            other = scene(self.seed, _OTHERS + lots.randrange(1 << 30), family=shown.family)
+            if other.concept != shown.concept and other.colour != shown.colour:
+                return other
+
+    def _many_alts(self, index: int) -> Picture:
+        """A link to an address that others link to as well; the alts of one address are of scenes that differ in words."""
+        family, language = self.families[index], self._language(index)
+        group, place = divmod(self.shared[index], ALTS_A_URL)
+        shown = scene(self.seed, _SHARED + group, family=family)
+        others = [
+            (concept, colour, count)
+            for count, concept, colour in itertools.product(COUNTS, FAMILIES[family], COLOURS)
+            if concept != shown.concept and colour != shown.colour
+        ]
+        draw_lots(self.seed, family, group, "many alts").shuffle(others)
+        concept, colour, count = others[place]
+        described = replace(shown, concept=concept, colour=colour, count=count)
+        alt = LANGUAGES[language].caption(described, draw_lots(self.seed, index, "caption"))
+        url = f"https://shared.pictures.example/{family}/picture-{group:04d}.jpg"
+        return Picture(index, url, url, alt, shown, Flaw.MANY_ALTS, language, again=place > 0)
+
+
+@functools.lru_cache(maxsize=2)
+def make_plan(pictures: int, seed: int) -> Plan:
+    languages = deal(LANGUAGE_SHARES, -(-pictures // PICTURES_A_PAGE))
+    draw_lots(seed, "languages").shuffle(languages)
+    seen: Counter[str] = Counter()
+    turns = []
+    for language in languages:
+        turns.append(seen[language])
+        seen[language] += 1
+    flaws, families = deal_flaws(pictures, seed), _families(pictures, languages)
+    sources, shared = {}, {}
+    for family in FAMILIES:
+        own = [i for i in range(pictures) if families[i] == family]
+        sources[family] = tuple(i for i in own if flaws[i] is None)
+        shared.update({i: place for place, i in enumerate(i for i in own if flaws[i] is Flaw.MANY_ALTS)})
+    return Plan(pictures, seed, tuple(languages), tuple(turns), tuple(flaws), families, sources, shared)
+
+
+def _families(pictures: int, languages: list[str]) -> tuple[str, ...]:
+    """Of the pictures on pages in low-resource languages every other one is cultural."""
+    families, low = [], 0
+    for i in range(pictures):
+        on_low = languages[i // PICTURES_A_PAGE] in LOW
+        families.append("cultural" if on_low and low % 2 == 0 else "common")
+        low += on_low
+    return tuple(families)

@@ -14,6 +14,7 @@ from typing import IO, Any
 DATE = "2024-01-01T00:00:00Z"
 HTTP_DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 Headers = Sequence[tuple[str, str]]
+_FIELDS = "application/warc-fields"
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,17 @@ class Writer:
         self._file, self.name = f, name
         self._offset = self._count = 0
 
-    def add(self, kind: str, content_type: str, block: bytes, *, uri: str | None = None, extra: Headers = ()) -> Written:
-        """Writes one record of WARC-Type `kind`; `extra` are named fields of the WARC header."""
+    def add(
+        self, kind: str, content_type: str, block: bytes, *, uri: str | None = None, extra: Headers = (), level: int = 6
+    ) -> Written:
+        """Writes one record of WARC-Type `kind`; `extra` are named fields of the WARC header, `level` is gzip's."""
         record_id = f"<urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{self.name}#{self._count}')}>"
         target = {"WARC-Target-URI": uri} if uri is not None else {}
         named = {"WARC-Type": kind, **target, "WARC-Date": DATE, "WARC-Record-ID": record_id, **dict(extra)}
         headers = {**named, "Content-Type": content_type, "Content-Length": str(len(block))}
         head = ("WARC/1.0\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n").encode()
         data = head + block + b"\r\n\r\n"
-        squeeze = zlib.compressobj(6, zlib.DEFLATED, 31)
+        squeeze = zlib.compressobj(level, zlib.DEFLATED, 31)
         member = squeeze.compress(data) + squeeze.flush()
         self._file.write(member)
         container = _container(self.name, self._offset, data, member)
@@ -53,15 +56,22 @@ class Writer:
         return written
 
     def info(self, fields: Mapping[str, str]) -> Written:
-        block = "".join(f"{k}: {v}\r\n" for k, v in fields.items()).encode()
-        return self.add("warcinfo", "application/warc-fields", block, extra=[("WARC-Filename", self.name)])
+        return self.add("warcinfo", _FIELDS, _fields(fields), extra=[("WARC-Filename", self.name)])
 
-    def response(self, uri: str, headers: Headers, body: bytes) -> Written:
+    def metadata(self, uri: str, fields: Mapping[str, str], about: Written) -> Written:
+        """What the crawler notes about a response."""
+        return self.add("metadata", _FIELDS, _fields(fields), uri=uri, extra=[("WARC-Concurrent-To", about.id)])
+
+    def response(self, uri: str, headers: Headers, body: bytes, *, level: int = 6) -> Written:
         """An HTTP 200 answer as it went over the wire. `headers` without the lengths."""
         fields = [*headers, ("Content-Length", str(len(body)))]
         block = http_head("HTTP/1.1 200 OK", fields) + body
         extra = [("WARC-Payload-Digest", sha1(body)), ("WARC-Block-Digest", sha1(block))]
-        return self.add("response", "application/http; msgtype=response", block, uri=uri, extra=extra)
+        return self.add("response", "application/http; msgtype=response", block, uri=uri, extra=extra, level=level)
+
+
+def _fields(fields: Mapping[str, str]) -> bytes:
+    return "".join(f"{k}: {v}\r\n" for k, v in fields.items()).encode()
 
 
 def http_head(first_line: str, headers: Headers) -> bytes:

@@ -1,52 +1,59 @@
 """Evaluation data in DataComp's layout, checked before anything is scored.
 
-`wds_<key with / as ->_test/` holds `classnames.txt`, `zeroshot_classification_templates.txt` (`{c}` is the class),
-`test/nshards.txt` and `test/0.tar` … with `<sample>.{jpg,png,webp}` and `<sample>.cls`, the class's number in text.
+`wds_<key with / as ->_test/` holds `test/nshards.txt` and `test/0.tar` … with `<sample>.{jpg,png,webp}` and, beside each
+image, what it is judged by. `dataset_type.txt` names the kind of task (`classification`, `retrieval`); without it the
+suite's table does, and a task outside the suite is one of classification.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-import numpy as np
-
-from baselines.score.metrics import Ints
-from baselines.score.tasks import Task, task_of
+from baselines.score.encode import Encoder
+from baselines.score.results import Result
+from baselines.score.tasks import Task, load_tasks, task_of
 from baselines.train.decode import Raw
 from pools import shards, store
 from pools.errors import InputError
 
-PLACEHOLDER = "{c}"
 
+class TaskData(Protocol):
+    """One task's data, complete and consistent, and how a model is scored on them."""
 
-@dataclass(frozen=True)
-class TaskData:
-    """One task's data, complete and consistent."""
-
-    task: Task
-    tars: tuple[str, ...]
-    classnames: tuple[str, ...]
-    templates: tuple[str, ...]
-    labels: Ints  # of every image, in the order of the tars
+    @property
+    def task(self) -> Task: ...
 
     @property
     def digest(self) -> str:
-        """Identity of all files, by name, size and time of change, and of the words."""
-        words = "\n".join([*self.classnames, "", *self.templates])
-        files = " ".join(store.digest(t) for t in self.tars)
-        return hashlib.sha256(f"{words}\n{files}".encode()).hexdigest()
+        """Identity of all that the score depends on but the model."""
 
-    def raws(self) -> Iterator[Raw]:
-        """The images in order, undecoded; the target is the label."""
-        labels = iter(self.labels)
-        for path in self.tars:
-            with store.open_input(path) as f:
-                for sample in shards.samples(path):
-                    extension = sample.image_extension
-                    assert extension is not None  # checked when the data were opened
-                    yield Raw(f"{path}: {sample.key}", shards.read(f, sample, extension), int(next(labels)))
+    def score(self, encoder: Encoder) -> Result: ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a task's data lie; `obstacle` says why they cannot be scored, empty if they can."""
+
+    path: str
+    task: Task
+    obstacle: str = ""
+
+    @classmethod
+    def of(cls, name: str, path: str) -> Folder:
+        """Raises InputError if the folder says one kind of task and the suite another."""
+        place = store.join(path, "dataset_type.txt")
+        told = text_lines(store.read_bytes(place), place)[0].strip().lower() if store.exists(place) else None
+        task = task_of(name, told or "classification")
+        if task.key not in load_tasks():
+            return cls(path, task, "" if task.kind else f"data of type {told!r} cannot be scored yet")
+        if task.kind is None:
+            return cls(path, task, f"{task.main_metric or 'no main metric'} cannot be computed yet")
+        if told not in (None, task.kind):
+            raise InputError(f"{told!r}, but {task.key} is measured by {task.main_metric}", where=place, expected=task.kind)
+        return cls(path, task)
 
 
 def find(evals: str) -> dict[str, str]:
@@ -60,93 +67,106 @@ def find(evals: str) -> dict[str, str]:
     return found
 
 
-def choose(evals: str, wanted: Sequence[str] | None) -> dict[str, str]:
-    """The folders of the tasks asked for, or of all. Raises InputError naming those that are not there."""
+def choose(evals: str, wanted: Sequence[str] | None) -> list[Folder]:
+    """The folders of the tasks asked for, or of all, in the suite's order, then by name.
+
+    Raises InputError naming those asked for that are not there or cannot be scored, or if none is left to score.
+    """
     found = find(evals)
-    if wanted is None:
-        return found
-    chosen = {}
-    for asked in wanted:
-        name = asked.replace("/", "-").removeprefix("wds_").removesuffix("_test")
-        if name not in found:
-            raise InputError(f"no data for task {asked!r}", where=evals, expected=f"one of {', '.join(found)}")
-        if not (task := task_of(name)).is_classification:
-            raise InputError(
-                f"task {task.key} is measured by {task.main_metric}, which cannot be computed yet",
-                where="--tasks",
-                expected="a task of zero-shot classification",
-            )
-        chosen[name] = found[name]
-    return chosen
+    names = list(found)
+    if wanted is not None:
+        names = [asked.replace("/", "-").removeprefix("wds_").removesuffix("_test") for asked in wanted]
+        for asked, name in zip(wanted, names, strict=True):
+            if name not in found:
+                raise InputError(f"no data for task {asked!r}", where=evals, expected=f"one of {', '.join(found)}")
+    order = {key: i for i, key in enumerate(load_tasks())}
+    folders = [Folder.of(name, found[name]) for name in dict.fromkeys(names)]
+    folders.sort(key=lambda f: (order.get(f.task.key, len(order)), f.path))
+    obstacles = [f"{f.task.key}: {f.obstacle}" for f in folders if f.obstacle]
+    if obstacles and (wanted is not None or len(obstacles) == len(folders)):
+        raise InputError("; ".join(obstacles), where=evals, expected="tasks of zero-shot classification or retrieval")
+    return folders
 
 
-def open_task(name: str, folder: str) -> TaskData:
-    """Reads names, templates and labels of one task. Raises InputError where a file is missing or contradicts another."""
-    classnames = _lines(store.join(folder, "classnames.txt"))
-    place = store.join(folder, "zeroshot_classification_templates.txt")
-    templates = _lines(place)
-    for number, template in enumerate(templates, 1):
-        if PLACEHOLDER not in template:
-            raise InputError(
-                f"line {number}: no {PLACEHOLDER} in {template!r}", where=place, expected=f"a photo of a {PLACEHOLDER}"
-            )
-    tars = _tars(store.join(folder, "test"))
-    labels = np.fromiter((n for tar in tars for n in _labels(tar)), np.int64)
-    if len(labels) == 0:
-        raise InputError("no image", where=store.join(folder, "test"), expected="one image or more")
-    if labels.max() >= len(classnames):
-        raise InputError(
-            f"{len(classnames)} lines, the labels go up to {labels.max()}",
-            where=store.join(folder, "classnames.txt"),
-            expected=f"{labels.max() + 1} names or more, the first line for label 0",
-        )
-    return TaskData(task_of(name), tuple(tars), tuple(classnames), tuple(templates), labels)
-
-
-def _lines(path: str) -> list[str]:
-    if not store.exists(path):
-        raise InputError("missing", where=path, expected="a text file, a line each")
-    try:
-        lines = store.read_bytes(path).decode("utf-8").split("\n")
-    except UnicodeDecodeError as e:
-        raise InputError(f"not UTF-8: {e}", where=path) from e
-    lines = [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
-    if not lines:
-        raise InputError("empty", where=path, expected="one line or more")
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            raise InputError(f"line {number} of {len(lines)} is blank", where=path, expected="a name or template in every line")
-    return lines
-
-
-def _tars(folder: str) -> list[str]:
+def open_tars(folder: str) -> tuple[str, ...]:
+    """The tars of a test split, as many as `nshards.txt` says. Raises InputError if there are others."""
     path = store.join(folder, "nshards.txt")
     if not store.exists(path):
         raise InputError("missing", where=path, expected="the number of tars", fix="fetch the task's data again")
     text = store.read_bytes(path).decode("utf-8", "replace").strip()
-    if not text.isdecimal():
+    if not is_count(text):
         raise InputError(f"{text[:40]!r} is no number", where=path, expected="the number of tars")
-    wanted = {f"{i}.tar" for i in range(int(text))}
     have = {p for p in store.list_files(folder, ".tar") if "/" not in p}
+    wanted = {f"{i}.tar" for i in range(min(int(text), len(have) + 5))}  # enough to name some that are missing
     if wanted != have:
         missing, extra = sorted(wanted - have), sorted(have - wanted)
         told = [f"{len(have)} tars, {path.rpartition('/')[2]} says {text}"]
         told += [f"missing {', '.join(missing[:5])}"] if missing else []
         told += [f"not counted {', '.join(extra[:5])}"] if extra else []
         raise InputError("; ".join(told), where=folder, expected="0.tar to the last", fix="fetch the task's data again")
-    return [store.join(folder, f"{i}.tar") for i in range(len(wanted))]
+    return tuple(store.join(folder, f"{i}.tar") for i in range(len(wanted)))
 
 
-def _labels(path: str) -> Iterator[int]:
-    with store.open_input(path) as f:
-        for sample in shards.samples(path):
-            if sample.image_extension is None or "cls" not in sample.members:
-                raise InputError(
-                    f"sample {sample.key!r} has {', '.join('.' + e for e in sample.members)}",
-                    where=path,
-                    expected="an image (.jpg, .png, .webp) and its .cls",
-                )
-            text = shards.read(f, sample, "cls").decode("utf-8", "replace").strip()
-            if not text.isdecimal():
-                raise InputError(f"sample {sample.key!r}: label {text[:40]!r}", where=path, expected="a class's number")
-            yield int(text)
+def is_count(text: str) -> bool:
+    """Whether a text is a whole number that people would write."""
+    return text.isdecimal() and len(text) < 10
+
+
+def companions(tars: Sequence[str], extension: str) -> Iterator[tuple[str, str, bytes]]:
+    """(tar, sample's key, content of its member `extension`) in order.
+
+    Raises InputError where a sample lacks it, or has no image.
+    """
+    for path in tars:
+        with store.open_input(path) as f:
+            for sample in shards.samples(path):
+                if sample.image_extension is None or extension not in sample.members:
+                    raise InputError(
+                        f"sample {sample.key!r} has {', '.join('.' + e for e in sample.members)}",
+                        where=path,
+                        expected=f"an image (.jpg, .png, .webp) and its .{extension}",
+                    )
+                yield path, sample.key, shards.read(f, sample, extension)
+
+
+def images(tars: Sequence[str], targets: Iterable[int]) -> Iterator[Raw]:
+    """The images in order, undecoded, each with its target."""
+    target = iter(targets)
+    for path in tars:
+        with store.open_input(path) as f:
+            for sample in shards.samples(path):
+                extension = sample.image_extension
+                assert extension is not None  # checked when the data were opened
+                yield Raw(f"{path}: {sample.key}", shards.read(f, sample, extension), int(next(target)))
+
+
+def digest(tars: Sequence[str], words: Sequence[str]) -> str:
+    """Identity of files, by name, size and time of change, and of words."""
+    files = " ".join(store.digest(t) for t in tars)
+    return sha256([*words, files])
+
+
+def sha256(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a file. Raises InputError if it is missing, and as `text_lines` does."""
+    if not store.exists(path):
+        raise InputError("missing", where=path, expected="a text file, a line each")
+    return text_lines(store.read_bytes(path), path)
+
+
+def text_lines(data: bytes, where: str) -> list[str]:
+    """Lines of UTF-8. Raises InputError, naming `where`, if there is none, if one is blank, or if it is no UTF-8."""
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError as e:
+        raise InputError(f"not UTF-8: {e}", where=where) from e
+    lines = [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    if not lines:
+        raise InputError("empty", where=where, expected="one line or more")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            raise InputError(f"line {number} of {len(lines)} is blank", where=where, expected="a text in every line")
+    return lines

@@ -1,4 +1,4 @@
-"""Metrics of classification, out of the rank that each image's own class has among all classes."""
+"""Metrics of classification and retrieval, out of the rank that what is right has among all there is."""
 
 from __future__ import annotations
 
@@ -23,6 +23,22 @@ def classification(labels: Ints, ranks: Ints, classes: int) -> dict[str, float |
         "acc5": float(np.mean(ranks < 5)) if classes >= 5 else None,
         "mean_per_class_recall": float(np.mean(right[present] / images[present])),
     }
+
+
+def retrieval(of_texts: Ints, of_images: Ints) -> dict[str, float | None]:
+    """Recall at 1, 5 and 10 both ways, and their means, each in 0..1; the names are those of DataComp's results.
+
+    `of_texts` [m] is the rank from 0 of each text's image among the images, `of_images` [n] that of the best of each
+    image's texts among the texts. `mean_recall@1` is DataComp's, `mean_recall` over all six that of ALIGN (Jia et al.
+    2021).
+    """
+    recalls = {
+        f"{name}_retrieval_recall@{k}": float(np.mean(ranks < k))
+        for k in (1, 5, 10)
+        for name, ranks in (("image", of_texts), ("text", of_images))
+    }
+    first = (recalls["image_retrieval_recall@1"] + recalls["text_retrieval_recall@1"]) / 2
+    return {**recalls, "mean_recall@1": first, "mean_recall": sum(recalls.values()) / len(recalls)}
 
 
 def absent(labels: Ints, classes: int) -> list[int]:

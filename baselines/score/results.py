@@ -1,16 +1,18 @@
 """What was scored: a result a task, the table, and the two files that hold them.
 
 `eval_results.jsonl` is in DataComp's form. `eval_manifest.json` beside it says what the numbers rest on: the weights'
-SHA-256, and for each task the number of images and classes, and which images could not be read.
+SHA-256, and for each task its kind, the number of images and of classes or texts, and which images could not be read.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from baselines.score.tasks import Task, counted, load_tasks, task_of
+from baselines.train.decode import Raw
 from pools import store
 from pools.outputs import TrainingRun
 
@@ -24,6 +26,34 @@ class Result:
     task: Task
     line: dict[str, Any]
     record: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        data: str,
+        values: dict[str, float | None],
+        lost: Sequence[Raw],
+        *,
+        images: int,
+        chance: float,
+        **more: Any,
+    ) -> Result:
+        """From the digest of the data, the metrics, the images that could not be read, and what else is to be recorded."""
+        assert task.main_metric is not None
+        line = {"key": task.key, "dataset": task.name, "metrics": {**values, "main_metric": values[task.main_metric]}}
+        record = {
+            "data": data,
+            "kind": task.kind,
+            "split": "test",
+            "images": images,
+            "chance": chance,
+            "counted": task.counted,
+            "unreadable": len(lost),
+            "unreadable_images": [f"{i.uid.rpartition('/')[2]}: {i.detail}" for i in lost[:20]],
+            **more,
+        }
+        return cls(task, line, record)
 
     @property
     def main_metric(self) -> float:
@@ -54,6 +84,14 @@ class Scores:
         rows += [f"not scored: {u}" for u in self.unsupported]
         return "\n".join(rows)
 
+    def summary(self, output: str) -> dict[str, Any]:
+        """The same for machines."""
+        results = {
+            r.line["key"]: {**r.line["metrics"], **{k: r.record[k] for k in ("chance", "images", "unreadable")}}
+            for r in self.results
+        }
+        return {"stage": "score", "output": output, "results": results, "not_scored": list(self.unsupported)}
+
 
 class Ledger:
     """The two result files of a folder, kept in step after every task."""
@@ -72,7 +110,7 @@ class Ledger:
             return cls(folder, identity, {})
         lines = {(line := json.loads(text))["key"]: line for text in store.read_lines(path)}
         known = {k: r for k, r in held["tasks"].items() if k in lines}
-        return cls(folder, identity, {k: Result(task_of(k), lines[k], r) for k, r in known.items()})
+        return cls(folder, identity, {k: Result(task_of(k, r["kind"]), lines[k], r) for k, r in known.items()})
 
     def known(self, key: str, data: str) -> Result | None:
         """The result of a task if it was got from the data of that digest."""

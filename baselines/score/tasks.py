@@ -8,7 +8,11 @@ from pathlib import Path
 
 import yaml
 
-CLASSIFICATION = ("acc1", "acc5", "mean_per_class_recall")  # metrics of zero-shot classification
+# The kinds of task that can be scored: the metrics that a task of the kind may have as its main one, by default the first.
+KINDS = {
+    "classification": ("acc1", "acc5", "mean_per_class_recall"),
+    "retrieval": ("mean_recall@1",),
+}
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,9 @@ class Task:
     counted: bool  # whether it enters the average
 
     @property
-    def is_classification(self) -> bool:
-        return self.main_metric in CLASSIFICATION
+    def kind(self) -> str | None:
+        """One of KINDS; None if the main metric cannot be computed."""
+        return next((kind for kind, metrics in KINDS.items() if self.main_metric in metrics), None)
 
 
 PATH = Path(__file__).with_name("tasks.yaml")
@@ -44,9 +49,12 @@ def counted() -> int:
     return sum(t.counted for t in load_tasks().values())
 
 
-def task_of(name: str) -> Task:
-    """The task that a folder's name (`/` written as `-`) or a key stands for; one of its own if the suite has none such."""
+def task_of(name: str, kind: str = "classification") -> Task:
+    """The task that a folder's name (`/` written as `-`) or a key stands for.
+
+    If the suite has none such it is one of its own, with the main metric of its kind (none for a kind that is not known).
+    """
     for task in load_tasks().values():
         if name in (task.key, task.key.replace("/", "-")):
             return task
-    return Task(name, name, None, "acc1", None, None, (), counted=False)
+    return Task(name, name, None, KINDS.get(kind, (None,))[0], None, None, (), counted=False)

@@ -1,77 +1,122 @@
-"""Zero-shot classification: an image belongs to the class whose prompts are nearest to it."""
+"""Zero-shot classification: an image belongs to the class whose prompts are nearest to it.
+
+Beside the tars lie `classnames.txt` and `zeroshot_classification_templates.txt` (`{c}` is the class); `<sample>.cls` is
+the class's number in text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from baselines.score.evaldata import PLACEHOLDER
-from baselines.train.decode import Chunk, Raw
-from pools.errors import WorkFailed
+from baselines.score import evaldata, metrics
+from baselines.score.encode import Encoder
+from baselines.score.metrics import Ints
+from baselines.score.ranking import ranks
+from baselines.score.results import Result
+from baselines.score.tasks import Task
+from baselines.train.decode import Raw
+from pools import store
+from pools.errors import InputError
+
+PLACEHOLDER = "{c}"
+
+
+@dataclass(frozen=True)
+class Classification:
+    """One task's data."""
+
+    task: Task
+    tars: tuple[str, ...]
+    classnames: tuple[str, ...]
+    templates: tuple[str, ...]
+    labels: Ints  # of every image, in the order of the tars
+
+    @classmethod
+    def open(cls, task: Task, folder: str) -> Classification:
+        """Reads names, templates and labels. Raises InputError where a file is missing or contradicts another."""
+        names = store.join(folder, "classnames.txt")
+        classnames = evaldata.read_lines(names)
+        place = store.join(folder, "zeroshot_classification_templates.txt")
+        templates = evaldata.read_lines(place)
+        for number, template in enumerate(templates, 1):
+            if PLACEHOLDER not in template:
+                raise InputError(
+                    f"line {number}: no {PLACEHOLDER} in {template!r}", where=place, expected=f"a photo of a {PLACEHOLDER}"
+                )
+        test = store.join(folder, "test")
+        tars = evaldata.open_tars(test)
+        labels = np.fromiter(_labels(tars), np.int64)
+        if len(labels) == 0:
+            raise InputError("no image", where=test, expected="one image or more")
+        if labels.max() >= len(classnames):
+            raise InputError(
+                f"{len(classnames)} lines, the labels go up to {labels.max()}",
+                where=names,
+                expected=f"{labels.max() + 1} names or more, the first line for label 0",
+            )
+        return cls(task, tars, tuple(classnames), tuple(templates), labels)
+
+    @property
+    def digest(self) -> str:
+        return evaldata.digest(self.tars, [*self.classnames, "", *self.templates])
+
+    def score(self, encoder: Encoder) -> Result:
+        """Raises WorkFailed as `Encoder.images` does."""
+        classes = len(self.classnames)
+        vectors = class_vectors(encoder.texts, self.classnames, self.templates, encoder.batch_size)
+        labels: list[int] = []
+        found: list[int] = []
+        lost: list[Raw] = []
+        for items, features in encoder.images(evaldata.images(self.tars, self.labels), self.task.key):
+            truth = [i.target for i in items if not i.failed]
+            labels += truth
+            if truth:
+                found += ranks(features @ vectors.T, own := torch.tensor(truth), own + 1).tolist()
+            lost += [i for i in items if i.failed]
+        if encoder.unreadable == "wrong":
+            labels += [i.target for i in lost]
+            found += [classes] * len(lost)
+        truths = np.array(labels, np.int64)
+        return Result.of(
+            self.task,
+            self.digest,
+            metrics.classification(truths, np.array(found, np.int64), classes),
+            lost,
+            images=len(labels),
+            chance=1 / classes if self.task.chance is None else self.task.chance,
+            classes=classes,
+            absent_classes=metrics.absent(truths, classes),
+            classnames_sha256=evaldata.sha256(self.classnames),
+            templates_sha256=evaldata.sha256(self.templates),
+        )
+
+
+def _labels(tars: Sequence[str]) -> Iterator[int]:
+    for path, key, data in evaldata.companions(tars, "cls"):
+        text = data.decode("utf-8", "replace").strip()
+        if not evaldata.is_count(text):
+            raise InputError(f"sample {key!r}: label {text[:40]!r}", where=path, expected="a class's number")
+        yield int(text)
 
 
 def class_vectors(
-    encode_text: Callable[[Tensor], Tensor],
-    tokenizer: Callable[[list[str]], Tensor],
-    classnames: Sequence[str],
-    templates: Sequence[str],
-    device: str = "cpu",
+    encode: Callable[[Sequence[str]], Tensor], classnames: Sequence[str], templates: Sequence[str], batch_size: int
 ) -> Tensor:
-    """[classes, d], each the normalised mean of its prompts' normalised vectors (Radford et al. 2021, §3.1.4)."""
-    vectors = []
-    with torch.inference_mode():
-        for name in classnames:
-            tokens = tokenizer([t.replace(PLACEHOLDER, name) for t in templates]).to(device)
-            prompts = F.normalize(encode_text(tokens).float(), dim=-1)
-            vectors.append(F.normalize(prompts.mean(dim=0), dim=-1))
-    return torch.stack(vectors)
+    """[classes, d], each the normalised mean of its prompts' normalised vectors (Radford et al. 2021, §3.1.4).
 
-
-def ranks(logits: Tensor, labels: Tensor) -> Tensor:
-    """How many classes come before each row's own: [n, classes] and [n] → [n]. Of equal scores the lower class is first.
-
-    Raises WorkFailed for scores that are no numbers, which would otherwise pass for right answers.
+    `encode` turns n texts into [n, d], normalised; it gets the prompts of as many whole classes at once as fit a batch, of
+    one class if none do.
     """
-    if not bool(torch.isfinite(logits).all()):
-        raise WorkFailed("the model's features are not finite: its weights are broken")
-    own = logits.gather(1, labels[:, None])
-    lower = torch.arange(logits.shape[1], device=logits.device)[None, :] < labels[:, None]
-    return ((logits > own) | ((logits == own) & lower)).sum(dim=1)
-
-
-def classify(
-    model: Any, chunks: Iterable[Chunk], vectors: Tensor, *, device: str, batch_size: int
-) -> Iterator[tuple[Raw, int | None]]:
-    """Each image and the rank of its own class, None where the image could not be read, in order."""
-    for items, images, labels in _batches(chunks, batch_size):
-        found: Iterator[int] = iter(())
-        if len(images):
-            with torch.inference_mode():
-                features = F.normalize(model.encode_image(images.to(device)).float(), dim=-1)
-                found = iter(ranks(features @ vectors.T, labels.to(device)).tolist())
-        for item in items:
-            yield item, None if item.failed else next(found)
-
-
-def _batches(chunks: Iterable[Chunk], size: int) -> Iterator[tuple[list[Raw], Tensor, Tensor]]:
-    """Chunks put together until there are `size` images or more."""
-    held: list[Chunk] = []
-    for chunk in chunks:
-        held.append(chunk)
-        if sum(len(c.images) for c in held) >= size:
-            yield _join(held)
-            held = []
-    if held:
-        yield _join(held)
-
-
-def _join(held: list[Chunk]) -> tuple[list[Raw], Tensor, Tensor]:
-    good = [c for c in held if len(c.images)]
-    items = [i for c in held for i in c.items]
-    if not good:
-        return items, torch.empty(0), torch.empty(0)
-    return items, torch.cat([c.images for c in good]), torch.cat([c.targets for c in good])
+    together = max(1, batch_size // len(templates))
+    vectors = []
+    for at in range(0, len(classnames), together):
+        names = classnames[at : at + together]
+        prompts = encode([t.replace(PLACEHOLDER, name) for name in names for t in templates])
+        vectors.append(F.normalize(prompts.view(len(names), len(templates), -1).mean(dim=1), dim=-1))
+    return torch.cat(vectors)

@@ -24,7 +24,7 @@ from pools.errors import InputError, WinnowError
 from pools.manifest import Outcome, Run
 from pools.schema import CANDIDATES
 
-VERSION = 1
+VERSION = 2
 SUFFIXES = (".wat", ".wat.gz")
 SCHEMA = CANDIDATES.schema
 COUNTS = (
@@ -89,24 +89,42 @@ class Scan:
         self.damages: list[str] = []
 
     def rows(self) -> Iterator[wat.Row]:
+        """Those of one page are held until a record about another follows, as its detected language comes behind them."""
         seen: set[bytes] = set()
+        held: list[wat.Row] = []
+        about = None
+        for record in self._records():
+            page = wat.parse(record.content, record.target)
+            self.counts.update(page.counts)
+            if page.rows or record.target != about:
+                yield from held
+                held, about = self._new(page.rows, seen), record.target
+            elif held and held[0].content_language is None and (language := wat.detected_language(record.content)):
+                held = wat.with_language(held, language)
+        yield from held
+
+    def _records(self) -> Iterator[warc.Record]:
+        """The records of JSON; all others and damaged places are counted."""
         for found in warc.read(self.file):
             if isinstance(found, warc.Damage):
                 self._damaged(found)
-                continue
-            if found.type != "metadata" or not found.headers.get("content-type", "").startswith("application/json"):
+            elif found.type == "metadata" and found.headers.get("content-type", "").startswith("application/json"):
+                self.counts["records"] += 1
+                yield found
+            else:
                 self.kinds[found.type] += 1
+
+    def _new(self, rows: Sequence[wat.Row], seen: set[bytes]) -> list[wat.Row]:
+        """The rows whose uid has not been seen, which it then has."""
+        new = []
+        for row in rows:
+            if (key := bytes.fromhex(row.uid)) in seen:
+                self.counts["dropped:duplicate"] += 1
                 continue
-            self.counts["records"] += 1
-            page = wat.parse(found.content, found.target)
-            self.counts.update(page.counts)
-            for row in page.rows:
-                if (key := bytes.fromhex(row.uid)) in seen:
-                    self.counts["dropped:duplicate"] += 1
-                    continue
-                seen.add(key)
-                self.counts["kept"] += 1
-                yield row
+            seen.add(key)
+            new.append(row)
+        self.counts["kept"] += len(new)
+        return new
 
     def check(self) -> None:
         """Raises InputError if what was read was no WAT."""

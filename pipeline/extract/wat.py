@@ -1,7 +1,11 @@
 """One WAT record (JSON that describes one crawled page) → candidate rows. Pure: bytes in, rows out.
 
 The format is that of Common Crawl's extractor (ia-web-commons): links stand as the page wrote them, unresolved; `srcset`
-and `data-src` never reach a WAT; a header's value is a string or a list of strings.
+and `data-src` never reach a WAT; a header's value is a string or a list of strings. What the crawler's language detector (CLD2)
+made of a page stands in a record of its own, about the same address.
+
+A page's language comes from the first of four places that names one: `<html lang>`, meta content-language, the header
+Content-Language, the detector.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pipeline.extract.text import clean, repair
 from pools import uids
 
 IMAGE = "IMG@/src"
+DETECTED = "languages-cld2"
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -77,7 +82,38 @@ class _Record(msgspec.Struct):
     Envelope: _Envelope | None = None
 
 
+class _Named(msgspec.Struct):
+    Name: Any = None
+    Value: Any = None
+
+
+class _Fields(msgspec.Struct):
+    records: list[_Named] = msgspec.field(default_factory=list, name="Metadata-Records")
+
+
+class _AboutPayload(msgspec.Struct):
+    fields: _Fields = msgspec.field(default_factory=_Fields, name="WARC-Metadata-Metadata")
+
+
+class _AboutEnvelope(msgspec.Struct):
+    payload: _AboutPayload = msgspec.field(default_factory=_AboutPayload, name="Payload-Metadata")
+
+
+class _About(msgspec.Struct):
+    Envelope: _AboutEnvelope = msgspec.field(default_factory=_AboutEnvelope)
+
+
+class _Language(msgspec.Struct):
+    code: str
+
+
+class _Detection(msgspec.Struct):
+    languages: list[_Language]
+
+
 _DECODER = msgspec.json.Decoder(_Record)
+_ABOUT_DECODER = msgspec.json.Decoder(_About)
+_DETECTION_DECODER = msgspec.json.Decoder(_Detection)
 
 
 def parse(content: bytes, page_url: str) -> Page:
@@ -112,6 +148,28 @@ def parse(content: bytes, page_url: str) -> Page:
         url, alt, text = found
         page.rows.append(Row(uids.new(url, alt), url, text, alt, title or None, page_url, language, objections))
     return page
+
+
+def detected_language(content: bytes) -> str | None:
+    """The code of the first language that the crawler's detector names in a WAT record on a page, None if it names none.
+
+    `un` is CLD2's code for "unknown". What does not parse says nothing: the page's rows stand without it.
+    """
+    if DETECTED.encode() not in content:
+        return None
+    try:
+        about = _ABOUT_DECODER.decode(content).Envelope.payload.fields.records
+        said = next((r.Value for r in about if r.Name == DETECTED and isinstance(r.Value, str)), "")
+        languages = _DETECTION_DECODER.decode(said).languages
+    except (ValueError, RecursionError):
+        return None
+    code = clean(languages[0].code) if languages else ""
+    return code if code not in ("", "un") else None
+
+
+def with_language(rows: list[Row], language: str) -> list[Row]:
+    """The same rows in this language."""
+    return [msgspec.structs.replace(row, content_language=language) for row in rows]
 
 
 def _candidate(link: _Link, base: str) -> tuple[str, str, str] | str:
@@ -160,7 +218,7 @@ def _lenient(record: Any) -> _Response | None:
 
 
 def _language(head: _Head, response: _Response) -> str | None:
-    """The language a page states: `<html lang>`, else meta content-language, else the header Content-Language."""
+    """The language that the page itself states: `<html lang>`, else meta content-language, else the header Content-Language."""
     for values in (
         _metas(head, "name", "html@/lang"),
         _metas(head, "http-equiv", "content-language"),

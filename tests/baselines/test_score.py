@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 from baselines.score.results import Scores
 from baselines.score.suite import score
 from baselines.train.model import load_model, new_model
+from pipeline.cli import app
 from pools import shards
 from pools.errors import InputError, WorkFailed
 from tests.baselines.conftest import write_shard, write_task
@@ -146,6 +148,43 @@ def test_done_tasks_are_kept_and_others_added(
     assert [line["key"] for line in lines(run)] == ["squares"]
 
 
+def test_the_command_says_the_same_as_json(run: Path, evals: Path, tmp_path: Path) -> None:
+    shutil.copytree(evals, tmp_path / "e")
+    said = CliRunner().invoke(app, ["score", str(run), "--evals", str(tmp_path / "e"), "--json"])
+    assert said.exit_code == 0
+    (line,) = said.stdout.splitlines()
+    assert json.loads(line) == {
+        "stage": "score",
+        "output": str(run),
+        "results": {
+            "squares": {
+                "acc1": 1.0,
+                "acc5": None,
+                "mean_per_class_recall": 1.0,
+                "main_metric": 1.0,
+                "chance": pytest.approx(1 / 3),
+                "images": 30,
+                "unreadable": 0,
+            }
+        },
+        "not_scored": [],
+    }
+    # A task that cannot be scored is named, and the exit code is not 0; an image that cannot be read is as it was asked for.
+    write_task(tmp_path / "e" / "wds_wilds-fmow_test", [0, 1])
+    bad = write_task(tmp_path / "e" / "wds_bad_test", [0, 1], tars=1) / "test" / "0.tar"
+    members = dict(shards.read_all(str(bad)))
+    members["s0000001"]["png"] = b"no picture"
+    write_shard(bad, members)
+    arguments = ["score", str(run), "--evals", str(tmp_path / "e"), "--json", "-o", str(tmp_path / "o")]
+    said = CliRunner().invoke(app, [*arguments, "--unreadable", "exclude"])
+    assert said.exit_code == 1
+    found = json.loads(said.stdout)
+    assert (found["output"], found["not_scored"]) == (
+        str(tmp_path / "o"), ["wilds/fmow (acc_worst_region cannot be computed yet)"]
+    )  # fmt: skip
+    assert list(found["results"]) == ["bad", "squares"] and found["results"]["bad"]["unreadable"] == 1
+
+
 # Refusals -------------------------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +200,10 @@ def test_the_number_of_tars_must_be_stated_and_right(run: Path, evals: Path, tmp
     count.write_text("two\n")
     with pytest.raises(InputError, match="'two' is no number"):
         quick(run, tmp_path / "e")
+    for number in ("999999999", "9" * 5000):  # neither a list of so many names, nor a crash
+        count.write_text(number)
+        with pytest.raises(InputError, match=r"2 tars, nshards\.txt says 999999999; missing 2\.tar|'9{40}' is no number"):
+            quick(run, tmp_path / "e")
     count.unlink()
     with pytest.raises(InputError, match=r"nshards\.txt: missing"):
         quick(run, tmp_path / "e")
@@ -186,6 +229,7 @@ def test_labels_and_names_must_agree(run: Path, tmp_path: Path) -> None:  # T118
         ({"cls": b"1"}, r"sample 's1' has \.cls"),
         ({"png": b"x", "cls": b"-1"}, "label '-1'"),
         ({"png": b"x", "cls": b"cat"}, "label 'cat'"),
+        ({"png": b"x", "cls": b"9" * 5000}, "label '9{40}'"),
     ],
 )
 def test_a_sample_must_have_image_and_label(members: dict[str, bytes], message: str, run: Path, tmp_path: Path) -> None:
@@ -225,7 +269,7 @@ def test_all_tasks_are_checked_before_the_first_is_scored(run: Path, evals: Path
 def test_tasks_of_another_kind_are_refused_or_listed(run: Path, evals: Path, tmp_path: Path) -> None:
     shutil.copytree(evals, tmp_path / "e")
     write_task(tmp_path / "e" / "wds_wilds-fmow_test", [0, 1])
-    with pytest.raises(InputError, match=r"task wilds/fmow is measured by acc_worst_region"):
+    with pytest.raises(InputError, match=r"wilds/fmow: acc_worst_region cannot be computed yet"):
         quick(run, tmp_path / "e", tasks=["wilds/fmow"])
     with pytest.raises(InputError, match="no data for task 'zebras'"):
         quick(run, tmp_path / "e", tasks=["zebras"])

@@ -25,6 +25,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "clip_score": {"model": "l14", "top_fraction": 0.3, "of": "pool"},
     "image_size": {"min_side": 200, "max_aspect": 3.0},
     "language": {"is": ["en"]},
+    "random": {"count": 5, "of": "pool"},
     "score": {"column": "clip_l14_similarity_score", "min": 0.3},
 }
 
@@ -107,6 +108,11 @@ DIGESTS = {
     "basic": "0ca032ea9ba4bae6",
     "clip_score_l14_30": "93188b407a2d0ed5",
     "no_filter": "4f53cda18c2baa0c",
+    "random_1": "97162d2e0eca4919",
+    "random_10": "fdf16d07db4f653a",
+    "random_25": "3cf3dee610130eb4",
+    "random_50": "43cd9f71fa2762a4",
+    "random_75": "8f0ec6c896d55ec3",
 }
 
 

@@ -59,7 +59,7 @@ def kept(recipe: Recipe, rows: pa.RecordBatch) -> list[int]:
         ("keep: &a []\nname: *a\n", r"r\.yaml:2: aliases"),
         ("keep: {}\n", "not a list"),
         ("keep: [\n", "not YAML"),
-        ("kep: []\n", r"r\.yaml:1: unknown key 'kep'; expected one of name, description, keep"),
+        ("kep: []\n", r"r\.yaml:1: unknown key 'kep'; expected one of name, description, keep, mix"),
         ("name: x\n", "key 'keep' is missing"),
         ("- keep\n", "not a map"),
         ("", "the file is empty"),

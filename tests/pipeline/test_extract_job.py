@@ -73,6 +73,75 @@ def test_the_crawl_is_null_where_the_path_does_not_name_it(tmp_path: Path) -> No
     assert row["crawl"] is None
 
 
+def languages(tmp_path: Path, *records: bytes) -> dict[str, str | None]:
+    """{caption: content_language} of a WAT with these records, none of which is bad."""
+    wat = wats.write(tmp_path / "a.wat.gz", records)
+    outcome = run(wat, tmp_path / "out", REPLACE)
+    assert (outcome.counts["bad_record"], outcome.counts["records"]) == (0, len(records))
+    return {r["text"]: r["content_language"] for r in rows(tmp_path / "out" / "a.parquet")}
+
+
+A, B = "http://e.example/a", "http://e.example/b"
+
+
+def test_the_detected_language_is_that_of_the_page_before_it(tmp_path: Path) -> None:
+    a, b = (wats.page(u, [("1.jpg", f"{u[-1]} 1"), ("2.jpg", f"{u[-1]} 2")]) for u in (A, B))
+    found = wats.detection(A, "es", "en")
+    assert languages(tmp_path, wats.request(A), a, found, wats.request(B), b) == {
+        "a 1": "es",
+        "a 2": "es",
+        "b 1": None,
+        "b 2": None,
+    }
+    assert set(languages(tmp_path, a, b, found).values()) == {None}  # another page came between
+    assert set(languages(tmp_path, a, wats.detection(B, "es")).values()) == {None}  # it is of another page
+    assert set(languages(tmp_path, found, a).values()) == {None}
+    assert set(languages(tmp_path, a, wats.page(A, None), found).values()) == {"es"}
+    # The first that names a language counts.
+    assert set(languages(tmp_path, a, wats.detection(A), found, wats.detection(A, "fr")).values()) == {"es"}
+    assert languages(tmp_path, a, found, b, wats.detection(B, "fr")) == {"a 1": "es", "a 2": "es", "b 1": "fr", "b 2": "fr"}
+
+
+def test_a_page_that_was_read_twice_has_each_time_its_own_language(tmp_path: Path) -> None:
+    first, second = (wats.page(A, [(f"{n}.jpg", n)]) for n in ("one", "two"))
+    assert languages(tmp_path, first, wats.detection(A, "es"), wats.request(A), second, wats.detection(A, "fr")) == {
+        "one": "es",
+        "two": "fr",
+    }
+
+
+def test_what_the_page_says_goes_before_what_was_detected(tmp_path: Path) -> None:
+    said: dict[str, dict[str, Any]] = {
+        "html": {"metas": [{"name": "HTML@/lang", "content": "pt"}]},
+        "meta": {"metas": [{"http-equiv": "content-language", "content": "ja"}]},
+        "header": {"headers": {"Content-Language": "fr"}},
+        "nothing": {"metas": [{"name": "HTML@/lang", "content": " "}]},
+    }
+    records = [
+        record
+        for name, more in said.items()
+        for record in (wats.page(f"{A}/{name}", [("1.jpg", name)], **more), wats.detection(f"{A}/{name}", "es"))
+    ]
+    assert languages(tmp_path, *records) == {"html": "pt", "meta": "ja", "header": "fr", "nothing": "es"}
+
+
+@pytest.mark.parametrize("value", ["{", "", 5, '{"languages":[]}'])
+def test_a_broken_detection_is_no_bad_record(tmp_path: Path, value: Any) -> None:
+    assert languages(tmp_path, wats.page(A, [("1.jpg", "x")]), wats.detection(A, value=value)) == {"x": None}
+
+
+def test_the_rows_of_one_page_are_held_and_no_more(tmp_path: Path) -> None:
+    from pipeline.extract.job import Scan
+
+    records = [wats.page(f"{A}/{i}", [(f"{i}-{j}.jpg", f"{i} {j}") for j in range(3)]) for i in range(4)]
+    path = wats.write(tmp_path / "a.wat", records)
+    with path.open("rb") as file:
+        scan = Scan(str(path), file)
+        for n, row in enumerate(scan.rows()):
+            assert row.text == f"{n // 3} {n % 3}"
+            assert scan.counts["kept"] - n <= 6  # its page, and the one that showed it to be over
+
+
 def test_a_cut_file_gives_its_rows_and_a_problem_with_the_offset(tmp_path: Path) -> None:  # T09
     packed = wats.members(wats.numbered(i) for i in range(5))
     start = sum(map(len, packed[:3]))
@@ -221,6 +290,16 @@ def test_rows_are_written_in_bounded_groups(tmp_path: Path, monkeypatch: pytest.
 def test_published_wats_give_the_known_counts(shared_data: Path, tmp_path: Path, name: str, counts: dict[str, int]) -> None:
     outcome = run(shared_data / name, tmp_path / "out")
     assert {key: outcome.counts[key] for key in counts} == counts
+
+
+@pytest.mark.shared
+def test_the_crawlers_own_detection_is_read_where_the_page_says_nothing(shared_data: Path, tmp_path: Path) -> None:
+    wat = gzip.decompress((shared_data / "wat-generated" / "whirlwind.warc.wat.gz").read_bytes())
+    for content, language in ((wat, "an"), (wat.replace(b'"content-language":"an"', b'"content-languagf":"an"'), "es")):
+        (tmp_path / "a.wat").write_bytes(content.replace(b'"HTML@/lang"', b'"HTML@/lanf"'))
+        outcome = run(tmp_path / "a.wat", tmp_path / "out", REPLACE)
+        assert outcome.counts["kept"] > 0
+        assert {r["content_language"] for r in rows(tmp_path / "out" / "a.parquet")} == {language}
 
 
 @pytest.mark.shared

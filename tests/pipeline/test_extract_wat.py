@@ -165,6 +165,57 @@ def test_the_language_is_the_most_specific_one_that_is_stated(metas: Any, header
     assert row.content_language == language
 
 
+def about(said: Any) -> bytes:
+    """A WAT record on a page's metadata, with this value of `languages-cld2`."""
+    fields = [{"Name": "charset-detected", "Value": "UTF-8"}, {"Name": "languages-cld2", "Value": said}]
+    return json.dumps({"Envelope": {"Payload-Metadata": {"WARC-Metadata-Metadata": {"Metadata-Records": fields}}}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("said", "language"),
+    [
+        # As the crawler writes it.
+        (
+            '{"reliable":false,"text-bytes":3080,"languages":[{"code":"es","code-iso-639-3":"spa","text-covered":0.69,'
+            '"score":335.0,"name":"SPANISH"}]}',
+            "es",
+        ),
+        ('{"languages":[{"code":"zh-Hant"},{"code":"en"}]}', "zh-Hant"),
+        ('{"languages":[]}', None),
+        ('{"languages":[{"code":"un"}]}', None),
+        ('{"languages":[{"code":" "}]}', None),
+        ('{"languages":[{"name":"SPANISH"}]}', None),
+        ('{"languages":[{"code":7}]}', None),
+        ('{"languages":"es"}', None),
+        ('{"languages":[{"code":"es"}', None),
+        ("[" * 100_000, None),
+        ('"languages-cld2"', None),
+        ("", None),
+        (None, None),
+        ({"languages": [{"code": "es"}]}, None),
+    ],
+)
+def test_the_detected_language_is_the_first_that_is_named(said: Any, language: str | None) -> None:
+    assert wat.detected_language(about(said)) == language
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"languages-cld2",
+        b'"languages-cld2"',
+        b'{"languages-cld2": "es"}',
+        b'{"Envelope": {"Payload-Metadata": {"WARC-Metadata-Metadata": {"Metadata-Records": "languages-cld2"}}}}',
+        b'{"Envelope": {"Payload-Metadata": {"WARC-Metadata-Metadata": ["languages-cld2"]}}}',
+        about('{"languages":[{"code":"es"}]}')[:-1],
+        about('{"languages":[{"code":"es"}]}').replace(b'"languages-cld2"', b'"languages-cld3", "x": "languages-cld2"'),
+    ],
+)
+def test_a_record_of_another_form_names_no_language(content: bytes) -> None:
+    assert wat.detected_language(content) is None
+
+
 def test_title_and_page_address_come_along() -> None:
     (row,) = wat.parse(page_json([("i.jpg", "a")], title=" Fish\n &amp; chips "), PAGE).rows
     assert (row.page_title, row.page_url) == ("Fish & chips", PAGE)

@@ -169,6 +169,23 @@ def test_parts_of_a_job_array_make_the_whole(tmp_path: Path, pool: Path, recipe:
     assert tree(tmp_path / "parts") == tree(tmp_path / "whole")
 
 
+def test_a_random_subset_is_the_same_however_the_pool_is_cut(tmp_path: Path, pool: Path, recipe: str) -> None:
+    lists: list[list[str]] = []
+    whole = pa.concat_tables(pq.read_table(p) for p in sorted((pool / "metadata" / "sub").glob("*.parquet")))
+    (tmp_path / "other").mkdir()
+    pq.write_table(whole.take(list(range(119, -1, -1))), tmp_path / "other" / "0.parquet")
+    for rule in ("{fraction: 0.5, seed: 2}", "{count: 30, of: pool, seed: 2}"):
+        Path(recipe).write_text(f"keep:\n  - random: {rule}\n")
+        for root, workers in ((pool, 2), (tmp_path / "other", 0)):
+            out = tmp_path / f"out{len(lists)}"
+            select(recipe, str(root), str(out), options=Options(workers=workers, quiet=True))
+            lists.append(uids.unpack(uids.read_list(str(out / "uids.npy"))).to_pylist())
+    assert lists[0] == lists[1]
+    assert lists[2] == lists[3]
+    assert len(lists[2]) == 30
+    assert set(lists[2]) < set(lists[0]) < set(whole["uid"].to_pylist())
+
+
 # T83
 def test_a_recipe_that_keeps_nothing_finishes_with_an_empty_list(tmp_path: Path, pool: Path, recipe: str) -> None:
     Path(recipe).write_text("keep:\n  - image_size: {min_side: 9999}\n  - caption: {min_words: 1}\n")
@@ -192,8 +209,9 @@ def test_a_file_of_no_rows_is_no_trouble(tmp_path: Path, pool: Path, recipe: str
     assert pq.read_table(tmp_path / "out" / "verdicts" / "sub" / "9.parquet").num_rows == 0
 
 
-def test_a_uid_that_is_none_is_named_with_its_file_and_row(tmp_path: Path, pool: Path, recipe: str) -> None:
-    Path(recipe).write_text("keep: []\n")
+@pytest.mark.parametrize("keep", ["[]", "[random: {fraction: 0.1}]", "[random: {count: 9, of: pool}]"])
+def test_a_uid_that_is_none_is_named_with_its_file_and_row(tmp_path: Path, pool: Path, recipe: str, keep: str) -> None:
+    Path(recipe).write_text(f"keep: {keep}\n")
     path = pool / "metadata" / "sub" / "1.parquet"
     table = pq.read_table(path)
     pq.write_table(table.set_column(0, "uid", pa.array(["sample-7", *table["uid"].to_pylist()[1:]])), path)

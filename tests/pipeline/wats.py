@@ -58,6 +58,21 @@ def page(uri: str, links: Iterable[Link] | None, **more: Any) -> bytes:
     return warc_record(page_json(links, **more), uri=uri)
 
 
+def detection(uri: str, *codes: str, value: Any = None) -> bytes:
+    """The WAT record of a page's metadata record, with the languages that CLD2 found; `value` in place of their JSON text."""
+    found = [{"code": c, "code-iso-639-3": c, "text-covered": 0.9, "score": 1170.0, "name": c.upper()} for c in codes]
+    said = json.dumps({"reliable": True, "text-bytes": 3080, "languages": found}) if value is None else value
+    fields = [{"Name": "fetchTimeMs", "Value": "258"}, {"Name": "languages-cld2", "Value": said}]
+    payload = {"Actual-Content-Type": "application/metadata-fields", "WARC-Metadata-Metadata": {"Metadata-Records": fields}}
+    return warc_record(json.dumps({"Envelope": {"Payload-Metadata": payload}}).encode(), uri=uri)
+
+
+def request(uri: str) -> bytes:
+    """The WAT record of the request for a page."""
+    payload = {"HTTP-Request-Metadata": {"Headers": {"Accept-Language": "en-US,en;q=0.5"}}}
+    return warc_record(json.dumps({"Envelope": {"Payload-Metadata": payload}}).encode(), uri=uri)
+
+
 def numbered(n: int) -> bytes:
     """A page with one image of its own, `http://e.example/<n>.jpg`, alt `picture <n>`."""
     return page(f"http://e.example/page{n}", [(f"{n}.jpg", f"picture {n}")])

@@ -183,6 +183,20 @@ def test_merging_parts_is_sorting_their_sum(tmp_path: Path, in_memory: int) -> N
     assert uids.read_info(out).count == 28
 
 
+@given(st.lists(st.integers(0, 5), max_size=30), st.integers(0, 35))
+def test_the_smallest_are_the_first_of_a_stable_order(numbers: list[int], number: int) -> None:
+    chosen = sorted(range(len(numbers)), key=lambda i: numbers[i])[:number]
+    mask = uids.smallest(np.array(numbers, np.uint64), number)
+    assert np.flatnonzero(mask).tolist() == sorted(chosen)
+
+
+@given(st.lists(CROWDED | HEX, max_size=40), st.integers(0, 40), st.integers(0, 9))
+def test_a_sample_holds_the_entries_with_the_smallest_hashes(texts: list[str], number: int, seed: int) -> None:
+    values = sorted(texts)
+    ranked = sorted(values, key=lambda u: int(uids.hash64(pack(u), seed)[0]))  # stable: equal hashes in the list's order
+    assert hexes(uids.sample(uids.pack(values), number, seed)) == sorted(ranked[:number])
+
+
 # T98
 @pytest.mark.parametrize("form", ["npy", "u16", "txt", "csv", "parquet"])
 def test_uids_that_look_like_numbers_survive_every_form(tmp_path: Path, form: str) -> None:
