@@ -59,7 +59,7 @@ def scene(
     # Evenly in the logarithm, as sizes on the web are.
     width = round(224 * (640 / 224) ** lots.random())
     height = lots.randint(max(224, -(-2 * width // 3)), min(640, 3 * width // 2))
-    drawn = lots.choices(COUNTS, (14, 4, 2))[0]
+    drawn = lots.choices(COUNTS, (16, 3, 1))[0]
     return Scene(
         concept=_concept(seed, index, FAMILIES[family]),
         colour=lots.choice(tuple(COLOURS)),
