@@ -307,20 +307,56 @@ def score(
 
 
 @app.command()
+def miniweb(
+    folder: Annotated[str, typer.Argument(help="Where the web goes.")],
+    pictures: Annotated[int, typer.Option(min=50, help="Image links on its pages.")] = 12_000,
+    seed: Seed = 0,
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a made-up web: WATs and WARCs of its pages and pictures, evaluation sets, and the truth about its flaws.
+
+    Example: winnow miniweb web --pictures 500
+    """
+    from baselines.miniweb.web import build
+
+    options = make_options(overwrite, quiet, "local", workers)
+    conclude("miniweb", build(folder, pictures=pictures, seed=seed, options=options), folder, json, quiet)
+
+
+@app.command()
 def demo(
     folder: Annotated[str, typer.Argument(help="Where everything goes.")] = "demo",
-    pictures: Annotated[int, typer.Option(min=50, help="Pictures of the made-up web.")] = 500,
+    pictures: Annotated[
+        int, typer.Option(min=50, help="Pictures of the made-up web; below some thousand nothing is learnt.")
+    ] = 12_000,
     seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Run so many seeds, and say how far the results lie apart.")] = 1,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Instead of the five: a recipe of the demo's, of winnow's or of your own; may be given several times."
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the proxy that serves the web; 0 takes a free one.")] = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the whole experiment on a small made-up web, in a few minutes and without the network.
+    """Run the whole experiment on a made-up web whose flaws are known, in minutes and without the network.
 
-    Example: winnow demo demo
+    Example: winnow demo demo; with a recipe of your own: winnow demo demo --recipe no_filter --recipe mine.yaml
     """
+    from baselines.miniweb.demo import DEFAULT, Settings, demo_seeds
     from baselines.miniweb.demo import demo as job
 
-    job(folder, pictures=pictures, seed=seed, overwrite=overwrite, quiet=quiet)
+    recipes = tuple(recipe) if recipe else DEFAULT
+    settings = Settings(pictures=pictures, seed=seed, recipes=recipes, port=port, overwrite=overwrite, quiet=quiet)
+    if seeds == 1:
+        job(folder, settings)
+    else:
+        demo_seeds(folder, settings, seeds)
 
 
 @app.command()

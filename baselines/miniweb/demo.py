@@ -1,195 +1,204 @@
-"""The whole experiment on a made-up web: from its crawl to the score of a model, without the network."""
+"""The whole experiment on a made-up web: from its crawl to the scores of one model a recipe, without the network.
+
+Every step is a public `winnow` command, shown as it runs. What is wrong with the web is read at the end alone, for the
+report: no stage sees it.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
+import functools
 import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
-import pyarrow.parquet as pq
+import yaml
 
-from baselines.miniweb.web import MiniWeb, build
-from pipeline.engine import Options
-from pools import store, uids
+from baselines.miniweb import leaderboard, report
+from baselines.miniweb.verbs import Verbs
+from baselines.miniweb.web import MiniWeb
+from filters.recipe import Recipe
+from pools import store
+from pools.errors import InputError
 from pools.manifest import Outcome
+from pools.outputs import Selection
+from pools.scales import get_scale
 
-RECIPE = Path(__file__).with_name("recipe.yaml")
-NAME = "demo"  # of the scores, as the recipe calls them
+RECIPES = Path(__file__).with_name("recipes")
+PACKAGED = Path(__file__).parent.parent / "recipes"
+DEFAULT = ("no_filter", "random", "basic", "clip_score", "intersection")
+SCORER = "no_filter"  # the recipe whose model gives the pool its scores
+OF_EQUAL_SIZE = "clip_score"  # `random` keeps as many rows as this recipe
+NAME = "tiny"  # of the scores: clip_tiny_similarity_score
 SCALE = "tiny"
-DEVICE: Literal["cpu"] = "cpu"  # the models are small, and give the same numbers on every machine of a kind
-SHARD_SIZE = 250  # candidates
-# The scorer stops early: later it knows mismatched captions by heart, and scores them like the others.
-SCORER_SAMPLES = 4000
+IMAGE_SIZE = 64  # pixels of the longest side in the shards: the model sees 32
+SHARD_SIZE = 1000  # candidates
 
 
-def demo(folder: str, *, pictures: int = 500, seed: int = 0, overwrite: bool = False, quiet: bool = False) -> float:
-    """Builds a web in `folder`, runs every stage on it, and returns the zero-shot accuracy on held-out pictures (0 to 1).
+@dataclass(frozen=True)
+class Settings:
+    """One demo. `recipes` are names of the demo's own or of the packaged ones, or files."""
 
-    Two models are trained: a scorer on all that was downloaded, whose scores the recipe reads, and the one that counts on
-    what the recipe keeps. A rerun does only what is missing. Raises InputError if `folder` holds another demo.
+    pictures: int = 12_000
+    seed: int = 0
+    recipes: tuple[str, ...] = DEFAULT
+    port: int = 0  # of the proxy; 0 = any free one
+    overwrite: bool = False
+    quiet: bool = False
+
+    @property
+    def samples(self) -> int | None:
+        """Samples each model sees; None = those of the scale, which fit its pool. A smaller web gets fewer."""
+        scale = get_scale(SCALE)
+        return None if self.pictures >= scale.pool_size else scale.samples_seen * self.pictures // scale.pool_size
+
+
+def demo(folder: str, settings: Settings) -> list[leaderboard.Row]:
+    """Runs every stage in `folder`, prints funnel, report and leaderboard, and returns the leaderboard.
+
+    A rerun does only what is missing. Raises InputError if the folder holds another demo, or for an unknown recipe.
     """
-    chain = _Chain(folder, seed, Options(overwrite=overwrite, quiet=quiet))
-    with chain.stage("build", "(draws pictures, and writes the pages that show them as WATs and WARCs)"):
-        web = build(chain.path("web"), pictures=pictures, seed=seed, options=chain.options)
-    chain.extract(web)
-    chain.download(web)
-    chain.train("train scorer", chain.path("pool", "shards"), "scorer", SCORER_SAMPLES)
-    chain.annotate()
-    chain.filter()
-    chain.reshard()
-    chain.train("train", chain.path("training"), "run")
-    accuracy, chance = chain.score(web)
-    if not quiet:
-        print("\n".join(["", *_funnel(chain.outcomes), "", *_flaws(web, chain.path("selection", "uids.npy")), ""]))
-        print(f"zero-shot accuracy {100 * accuracy:.1f} % (guessing: {100 * chance:.1f} %)\n")
-        print("\n".join([*_times(chain.seconds), "", *_places(chain)]))
-    return accuracy
+    start = time.monotonic()
+    verbs = Verbs(overwrite=settings.overwrite, quiet=settings.quiet)
+    run = _Demo(folder, settings, verbs)
+    recipes = run.find_recipes()
+    try:
+        run.build()
+        run.gather()
+        run.select(SCORER, recipes[SCORER])
+        run.train(SCORER)
+        run.annotate()
+        rest = [name for name in recipes if name != SCORER]
+        for name in sorted(rest, key="random".__eq__):  # last: it follows the size of another
+            run.select(name, recipes[name])
+        verbs.say(f"\n== train and score, side by side: {', '.join(recipes)}")
+        chains = [functools.partial(run.try_out, name) for name in rest]
+        verbs.together([*chains, functools.partial(run.score, SCORER)])
+    finally:
+        verbs.end()
+    rows = leaderboard.read(folder, list(recipes))
+    store.write_json(store.join(folder, "leaderboard.json"), leaderboard.content(rows))
+    if not settings.quiet:
+        print("\n".join(["", *report.lines(folder, run.outcomes, list(recipes)), "", *leaderboard.lines(rows), ""]))
+        print("\n".join([_times(verbs.seconds, time.monotonic() - start), "", *_places(folder)]), flush=True)
+    return rows
 
 
 @dataclass
-class _Chain:
-    """The stages of one folder: each runs a job as its command would, and notes outcome and seconds."""
+class _Demo:
+    """The stages of one folder, and what those said that the report needs."""
 
     folder: str
-    seed: int
-    options: Options
+    settings: Settings
+    verbs: Verbs
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
 
     def path(self, *parts: str) -> str:
         return store.join(self.folder, *parts)
 
-    @contextlib.contextmanager
-    def stage(self, name: str, command: str) -> Iterator[None]:
-        if not self.options.quiet:
-            print(f"\n== {name}: {command}", flush=True)
-        start = time.monotonic()
-        yield
-        self.seconds[name] = time.monotonic() - start
+    def find_recipes(self) -> dict[str, str]:
+        """Recipe files by name, the scorer's first; that of `random` is written when it is known how many rows to keep."""
+        found = {SCORER: find_recipe(SCORER)}
+        for given in self.settings.recipes:
+            name = Path(given).name.removesuffix(".yaml")
+            if name in found and given != SCORER:
+                raise InputError(f"two recipes named {name!r}", where="--recipe", expected="a name of its own for each")
+            found[name] = self.path("random.yaml") if given == "random" else find_recipe(given)
+        return found
 
-    def extract(self, web: MiniWeb) -> None:
-        from pipeline.extract.job import extract
+    def build(self) -> None:
+        number, seed = str(self.settings.pictures), str(self.settings.seed)
+        self.verbs.run("miniweb", "miniweb", self.path("web"), "--pictures", number, "--seed", seed)
 
-        with self.stage("extract", f"winnow extract {web.wats} --output {self.path('candidates')}"):
-            self.outcomes["extract"] = extract([web.wats], self.path("candidates"), options=self.options)
-
-    def download(self, web: MiniWeb) -> None:
-        from pipeline.archive import Archive
-        from pipeline.download.fetch import Policy
-        from pipeline.download.job import DownloadSettings, download
-        from pipeline.replay import Proxy
-
-        candidates, shards = self.path("candidates"), self.path("pool", "shards")
-        with Proxy(Archive(web.warcs)) as proxy:
-            command = f"winnow download {candidates} --output {shards} --shard-size {SHARD_SIZE} --proxy {proxy.url}"
-            with self.stage("download", f"{command}   (the proxy: winnow replay {store.join(web.folder, 'warc')})"):
-                settings = DownloadSettings(policy=Policy(proxy=proxy.url), shard_size=SHARD_SIZE)
-                self.outcomes["download"] = download(candidates, shards, settings=settings, options=self.options)
-
-    def train(self, name: str, data: str, output: str, samples: int | None = None) -> None:
-        from baselines.train.config import TrainConfig
-        from baselines.train.loop import train
-
-        output = self.path(output)
-        shorter = f" --samples {samples}" if samples else ""
-        with self.stage(name, f"winnow train --scale {SCALE} --data {data} --output {output}{shorter} --seed {self.seed}"):
-            self.outcomes[name] = train(
-                TrainConfig(
-                    data=data,
-                    output=output,
-                    scale=SCALE,
-                    samples=samples,
-                    seed=self.seed,
-                    device=DEVICE,
-                    overwrite=self.options.overwrite,
-                    quiet=self.options.quiet,
-                )
-            )
+    def gather(self) -> None:
+        web, candidates, shards = MiniWeb(self.path("web")), self.path("candidates"), self.path("pool", "shards")
+        self._note("extract", "extract", web.wats, "--output", candidates)
+        with self.verbs.proxy("replay", self.path("web", "warc"), "--port", str(self.settings.port)) as proxy:
+            sizes = ("--image-size", str(IMAGE_SIZE), "--shard-size", str(SHARD_SIZE))
+            self._note("download", "download", candidates, "--output", shards, *sizes, "--proxy", proxy)
 
     def annotate(self) -> None:
-        from pipeline.annotate.job import annotate_clip
+        model = ("--with", "clip", "--model", self.path("runs", SCORER), "--name", NAME, "--device", "cpu")
+        self._note("annotate", "annotate", self.path("pool"), *model, "--workers", "2")
 
-        pool, model = self.path("pool"), self.path("scorer")
-        with self.stage("annotate", f"winnow annotate {pool} --with clip --model {model} --name {NAME}"):
-            self.outcomes["annotate"] = annotate_clip(
-                pool, name=NAME, model=model, pretrained=None, device=DEVICE, options=self.options
-            )
+    def select(self, name: str, recipe: str) -> None:
+        if name == "random":
+            self._write_random(recipe)
+        self._filter(name, recipe)
+        shards, listed = self.path("pool", "shards"), Selection(self.path("selections", name)).uids
+        self.verbs.run(f"reshard {name}", "reshard", shards, listed, "--output", self.path("shards", name))
 
-    def filter(self) -> None:
-        from pipeline.selection import select
+    def _filter(self, name: str, recipe: str) -> None:
+        selection = self.path("selections", name)
+        self._note(f"filter {name}", "filter", recipe, self.path("pool"), "--output", selection)
 
-        pool, output = self.path("pool"), self.path("selection")
-        with self.stage("filter", f"winnow filter {os.path.relpath(RECIPE)} {pool} --output {output}"):
-            self.outcomes["filter"] = select(str(RECIPE), pool, output, options=self.options)
+    def _write_random(self, path: str) -> None:
+        """The recipe of as many random rows as `clip_score` keeps."""
+        if f"filter {OF_EQUAL_SIZE}" not in self.outcomes:
+            self._filter(OF_EQUAL_SIZE, find_recipe(OF_EQUAL_SIZE))
+        rule = {
+            "random": {
+                "count": self.outcomes[f"filter {OF_EQUAL_SIZE}"].counts["kept"],
+                "of": "pool",
+                "seed": self.settings.seed,
+            }
+        }
+        text = {"name": "random", "description": f"As many random rows as {OF_EQUAL_SIZE} keeps.", "keep": [rule]}
+        store.write_bytes(path, yaml.safe_dump(text, sort_keys=False).encode())
 
-    def reshard(self) -> None:
-        from pipeline.reshard import reshard
+    def train(self, name: str, *, alone: bool = True) -> None:
+        fewer = [] if self.settings.samples is None else ["--samples", str(self.settings.samples)]
+        # A process beside decodes for the one that works alone; the model is the same.
+        workers = ["--workers", "1" if alone else "0"]
+        where = ("--data", self.path("shards", name), "--output", self.path("runs", name))
+        what = ("--scale", SCALE, *fewer, "--seed", str(self.settings.seed), "--device", "cpu", *workers)
+        self.verbs.run(f"train {name}", "train", *where, *what, alone=alone)
 
-        shards, kept, output = self.path("pool", "shards"), self.path("selection", "uids.npy"), self.path("training")
-        with self.stage("reshard", f"winnow reshard {shards} {kept} --output {output}"):
-            self.outcomes["reshard"] = reshard(shards, kept, output, options=self.options)
+    def score(self, name: str) -> None:
+        evals = MiniWeb(self.path("web")).evals
+        run = self.path("runs", name)
+        self.verbs.run(f"score {name}", "score", run, "--evals", evals, "--device", "cpu", alone=False)
+        spent = ", ".join(f"{verb} {self.verbs.seconds[f'{verb} {name}']:.0f} s" for verb in ("train", "score"))
+        self.verbs.say(f"  {name}: {spent}")
 
-    def score(self, web: MiniWeb) -> tuple[float, float]:
-        """(accuracy, chance) of the trained model, from 0 to 1."""
-        from baselines.score.suite import score
+    def try_out(self, name: str) -> None:
+        self.train(name, alone=False)
+        self.score(name)
 
-        run, quiet = self.path("run"), self.options.quiet
-        with self.stage("score", f"winnow score {run} --evals {web.evals}"):
-            scores = score(run, web.evals, device=DEVICE, overwrite=self.options.overwrite, quiet=quiet)
-        (result,) = scores.results
-        return result.main_metric, float(result.record["chance"])
-
-
-# What is printed at the end -------------------------------------------------------------------------------------------
-
-
-def _funnel(outcomes: dict[str, Outcome]) -> list[str]:
-    """From the links on the pages to the samples for training: what came in, what each stage dropped and why, what was left."""
-    lines = ["From the web to the training set", _row("image links on the pages", outcomes["extract"].counts["in"])]
-    stages = [("extract", "candidates"), ("download", "downloaded"), ("annotate", "scored"), ("filter", "kept")]
-    for stage, name in [*stages, ("reshard", "in the training shards")]:
-        counts = outcomes[stage].counts
-        for why, count in counts.items():
-            if why.startswith(("dropped:", "failed:")) and count:
-                lines.append(_row(f"  {stage}: {why.replace(':', ' ').replace('_', ' ')}", -count))
-        lines.append(_row(name, counts.get("kept", 0)))
-    return lines
-
-
-def _flaws(web: MiniWeb, kept_list: str) -> list[str]:
-    """Of the pictures with each flaw, and with each language that was not wanted, how many the recipe let through."""
-    table = pq.read_table(web.truth).to_pylist()
-    kept = set(uids.unpack(uids.read_list(kept_list)).to_pylist())
-    total, through = Counter[str](), Counter[str]()
-    for row in table:
-        foreign = row["language"] not in (None, "en")
-        what = row["flaw"] or ("not in English" if foreign else "nothing")
-        total[what] += 1
-        through[what] += row["uid"] in kept
-    lines = ["What is wrong with the pictures, and how many of them were kept"]
-    return lines + [f"  {what.replace('_', ' '):30}{through[what]:>6} of {total[what]:>6}" for what in sorted(total)]
+    def _note(self, stage: str, *arguments: str) -> None:
+        said = self.verbs.run(stage, *arguments)
+        self.outcomes[stage] = Outcome(said["counts"], tuple(said["problems"]))
 
 
-def _times(seconds: dict[str, float]) -> list[str]:
-    parts = ", ".join(f"{name} {spent:.1f}" for name, spent in seconds.items())
-    return [f"{sum(seconds.values()):.0f} seconds in all: {parts}"]
+def find_recipe(given: str) -> str:
+    """The file of a recipe of the demo's, a packaged one, or a path. Raises InputError if it cannot be read as a recipe."""
+    named = (folder / f"{given}.yaml" for folder in (RECIPES, PACKAGED))
+    path = next((str(p) for p in named if p.parent in (RECIPES, PACKAGED) and p.is_file()), given)
+    Recipe.load(path)
+    return path
 
 
-def _places(chain: _Chain) -> list[str]:
+def demo_seeds(folder: str, settings: Settings, seeds: int) -> leaderboard.Boards:
+    """The same demo under several seeds, each in a folder of its own, and how far their results lie apart."""
+    boards = {}
+    for seed in range(settings.seed, settings.seed + seeds):
+        boards[seed] = demo(store.join(folder, f"seed-{seed}"), replace(settings, seed=seed))
+    if not settings.quiet:
+        print("\n".join(["", *leaderboard.spread_lines(boards)]))
+    return boards
+
+
+def _times(seconds: dict[str, float], whole: float) -> str:
+    slowest = sorted(seconds.items(), key=lambda kv: -kv[1])[:6]
+    parts = ", ".join(f"{name} {spent:.0f}" for name, spent in slowest)
+    return f"{whole:.0f} seconds in all; the longest commands: {parts}"
+
+
+def _places(folder: str) -> list[str]:
     places = {
-        "the web, and the truth about it": ("web", "truth.parquet"),
-        "a status and a reason for every candidate": ("pool", "shards"),
-        "a verdict for every row, the uid list": ("selection",),
-        "the training set": ("training",),
-        "loss by step, weights, scores": ("run",),
+        "the web, and the truth about it": "web/truth.parquet",
+        "a status and a reason for every candidate": "pool/shards/*.parquet",
+        "a verdict for every row, the uid list": "selections/<recipe>/",
+        "loss by step, weights, scores": "runs/<recipe>/",
+        "the leaderboard": "leaderboard.json",
     }
-    return ["Where to look", *(f"  {what:44}{chain.path(*parts)}" for what, parts in places.items())]
-
-
-def _row(name: str, count: int) -> str:
-    return f"  {name:44}{count:>8,}"
+    return ["Where to look", *(f"  {what:44}{store.join(folder, place)}" for what, place in places.items())]

@@ -51,10 +51,11 @@ class MiniWeb:
         return store.join(self.folder, "evals")
 
 
-def build(folder: str, *, pictures: int = 12000, seed: int = 0, options: engine.Options = _DEFAULT) -> MiniWeb:
-    """Writes the web unless it is there; the same (pictures, seed) give the same bytes.
+def build(folder: str, *, pictures: int = 12000, seed: int = 0, options: engine.Options = _DEFAULT) -> Outcome:
+    """Writes the web (`MiniWeb(folder)`) unless it is there; the same (pictures, seed) give the same bytes.
 
-    Every picture is an image link with an alt text on a page. Raises InputError if `folder` holds anything else, or if the
+    Every picture is an image link with an alt text on a page. Counts: in = kept links, how many have each flaw, held-out
+    pictures. Raises InputError if `folder` holds anything else, or if the
     disk has no room for the web.
     """
     if pictures < MIN_PICTURES:
@@ -70,8 +71,7 @@ def build(folder: str, *, pictures: int = 12000, seed: int = 0, options: engine.
     if run.finished() is None or options.overwrite:
         need(folder, pictures)
     with room_for(folder, pictures):
-        engine.run(run, units, _make, options, finish)
-    return web
+        return engine.run(run, units, _make, options, finish)
 
 
 def _make(unit: engine.Unit) -> Outcome:

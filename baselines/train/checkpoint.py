@@ -9,7 +9,8 @@ from pools import store
 
 def save(path: str, model: torch.nn.Module, *, step: int, samples: int, optimizer: torch.optim.Optimizer | None = None) -> None:
     """Writes the weights under `state_dict` (open_clip's key), and the optimiser's state where it is given."""
-    held = {"step": step, "samples": samples, "state_dict": {k: v.detach().cpu() for k, v in model.state_dict().items()}}
+    weights = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    held = {"step": step, "samples": samples, "state_dict": weights}
     if optimizer is not None:
         held["optimizer"] = optimizer.state_dict()
     with store.atomic(path) as f:

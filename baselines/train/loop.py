@@ -32,7 +32,7 @@ from pools.errors import InputError, WorkFailed
 from pools.manifest import Outcome, Run, digest_of
 from pools.outputs import TrainingRun
 
-VERSION = 1
+VERSION = 2
 MAX_LOGIT_SCALE = math.log(100)
 
 
@@ -78,7 +78,9 @@ class _Trainer:
     """Model, optimiser and where the training stands."""
 
     def __init__(self, config: TrainConfig, plan: Plan, net: Any, feed: Feed) -> None:
-        self.config, self.plan, self.net, self.feed = config, plan, net, feed
+        self.config, self.plan, self.feed = config, plan, feed
+        # Convolutions are a third faster with the channels of a pixel side by side; the numbers are the same up to rounding.
+        self.net = net.to(memory_format=torch.channels_last)
         self.optimizer = _optimizer(net, plan)
         self.scaler = torch.amp.GradScaler("cuda", enabled=plan.precision == "amp")  # fp16 gradients underflow without it
         self.lines: list[str] = []
@@ -123,7 +125,7 @@ class _Trainer:
 
     def _forward(self, batch: Batch) -> Tensor:
         device, dtype = self.plan.device, torch.float16 if self.plan.precision == "amp" else torch.bfloat16
-        images = batch.images.to(device, non_blocking=True)
+        images = batch.images.to(device, non_blocking=True, memory_format=torch.channels_last)
         tokens = batch.tokens.to(device, non_blocking=True)
         with torch.autocast(device, dtype, enabled=self.plan.precision != "fp32"):
             out = self.net(images, tokens)

@@ -125,7 +125,9 @@ def small_run(tmp_path: Path, squares: str) -> Iterator[Callable[..., Any]]:
 @pytest.fixture(scope="session")
 def small_web(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A made-up web of 500 pictures."""
-    from baselines.miniweb.web import build
+    from baselines.miniweb.web import MiniWeb, build
     from pipeline.engine import Options
 
-    return build(str(tmp_path_factory.mktemp("web") / "w"), pictures=500, options=Options(workers=0, quiet=True))
+    web = MiniWeb(str(tmp_path_factory.mktemp("web") / "w"))
+    build(web.folder, pictures=500, options=Options(workers=0, quiet=True))
+    return web

@@ -36,7 +36,9 @@ def few_held_out() -> Iterator[None]:
 def tiny_web(tmp_path_factory: pytest.TempPathFactory) -> MiniWeb:
     """60 pictures, few held-out ones."""
     with few():
-        return build(str(tmp_path_factory.mktemp("tiny") / "w"), pictures=60, options=QUIET)
+        web = MiniWeb(str(tmp_path_factory.mktemp("tiny") / "w"))
+        build(web.folder, pictures=60, options=QUIET)
+        return web
 
 
 def test_a_killed_run_is_completed_with_the_same_bytes(tmp_path: Path) -> None:
