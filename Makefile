@@ -7,10 +7,14 @@ READY := $(VENV)/ready
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -q --dist loadgroup
 
-.PHONY: help install demo test test-slow check lock docs clean
+# The demo's own, and WebLI-100B's language rebalancing beside them.
+SEEDS_RECIPES := no_filter random basic clip_score intersection rebalanced
+
+.PHONY: help install demo demo-seeds test test-slow check lock docs clean
 
 help:
-	@echo "make demo       install into .venv, then run the whole chain on a small made-up web"
+	@echo "make demo       install into .venv, then the whole experiment on a made-up web: five recipes, a model each"
+	@echo "make demo-seeds the same under three seeds, and how far the results lie apart"
 	@echo "make test       install into .venv, then lint, types and the fast tests"
 	@echo "make test-slow  the slow tests"
 	@echo "make lock       resolve requirements.lock anew from pyproject.toml"
@@ -29,7 +33,10 @@ $(READY): requirements.lock models.lock pyproject.toml
 	@touch $@
 
 demo: install
-	$(BIN)/winnow demo demo --overwrite
+	$(BIN)/winnow demo demo
+
+demo-seeds: install
+	$(BIN)/winnow demo demo-seeds --seeds 3 $(SEEDS_RECIPES:%=--recipe %)
 
 check: install
 	$(BIN)/ruff check .
@@ -51,4 +58,4 @@ docs: install
 	$(BIN)/python -m filters.readme
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo demo-seeds

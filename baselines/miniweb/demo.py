@@ -61,20 +61,17 @@ def demo(folder: str, settings: Settings) -> list[leaderboard.Row]:
     verbs = Verbs(overwrite=settings.overwrite, quiet=settings.quiet)
     run = _Demo(folder, settings, verbs)
     recipes = run.find_recipes()
-    try:
-        run.build()
-        run.gather()
-        run.select(SCORER, recipes[SCORER])
-        run.train(SCORER)
-        run.annotate()
-        rest = [name for name in recipes if name != SCORER]
-        for name in sorted(rest, key="random".__eq__):  # last: it follows the size of another
-            run.select(name, recipes[name])
-        verbs.say(f"\n== train and score, side by side: {', '.join(recipes)}")
-        chains = [functools.partial(run.try_out, name) for name in rest]
-        verbs.together([*chains, functools.partial(run.score, SCORER)])
-    finally:
-        verbs.end()
+    run.build()
+    run.gather()
+    run.select(SCORER, recipes[SCORER])
+    run.train(SCORER)
+    run.annotate()
+    rest = [name for name in recipes if name != SCORER]
+    for name in sorted(rest, key="random".__eq__):  # last: it follows the size of another
+        run.select(name, recipes[name])
+    verbs.say(f"\n== train and score, side by side: {', '.join(recipes)}")
+    chains = [functools.partial(run.try_out, name) for name in rest]
+    verbs.together([*chains, functools.partial(run.score, SCORER)])
     rows = leaderboard.read(folder, list(recipes))
     store.write_json(store.join(folder, "leaderboard.json"), leaderboard.content(rows))
     if not settings.quiet:

@@ -46,7 +46,7 @@ def draw(scene: Scene) -> Picture:
     # Shapes stay within the central square: training crops pictures to it.
     step = 0.94 * side / scene.count
     for i in range(scene.count):
-        radius = 0.5 * step * (lots.uniform(0.86, 0.98) if scene.count > 1 else lots.uniform(0.72, 0.94))
+        radius = 0.5 * step * (lots.uniform(0.8, 0.9) if scene.count > 1 else lots.uniform(0.72, 0.94))
         free = max(0.0, step / 2 - radius)
         x = scene.width / 2 + (i - (scene.count - 1) / 2) * step + lots.uniform(-free, free)
         y = scene.height / 2 + lots.uniform(-1, 1) * max(0.0, 0.47 * side - radius)

@@ -22,12 +22,13 @@ def funnel_lines(stages: Mapping[str, Counts], recipes: Mapping[str, Counts]) ->
     lines = ["From the web to the training sets", _line("image links on the pages", stages["extract"]["in"])]
     for stage, name in STAGES.items():
         if stage in stages:
-            lines += [*_losses(stages[stage], f"{stage}: "), _line(name, stages[stage]["kept"])]
+            lines += [*_losses(stages[stage]), _line(name, stages[stage]["kept"])]
     lines.append("Of what was downloaded, each recipe keeps")
     for recipe, counts in recipes.items():
-        lines += [*_losses(counts, ""), _line(recipe, counts["kept"])]
+        lines.append(_line(recipe, counts["kept"]))
         if "listed" in counts:
             lines.append(_line(f"{recipe}, entries of its list", counts["listed"]))
+        lines += _losses(counts, "by filter ")
     return lines
 
 
@@ -43,7 +44,7 @@ def _check(stages: Mapping[str, Counts], recipes: Mapping[str, Counts]) -> None:
             raise WorkFailed(f"rows were lost before {name}: {counts['in']:,} in, where {before:,} were kept before it")
 
 
-def _losses(counts: Counts, prefix: str) -> list[str]:
+def _losses(counts: Counts, by: str = "") -> list[str]:
     """A line for each reason for which rows were dropped or failed."""
     lines = []
     for name, count in counts.items():
@@ -51,7 +52,7 @@ def _losses(counts: Counts, prefix: str) -> list[str]:
         if kind in ("dropped", "failed") and count:
             unscored = counts.get(f"unscored:{why}", 0)
             note = f" ({unscored:,} unscored)" if unscored else ""
-            lines.append(_line(f"  {prefix}{kind} {why.replace('_', ' ')}{note}", -count))
+            lines.append(_line(f"  {kind} {by}{why}{note}", -count))
     return lines
 
 

@@ -85,8 +85,7 @@ def read_judged(truth: str, selections: Mapping[str, str]) -> list[Judged]:
 
     Raises InputError if two recipes did not judge the same rows, or for verdicts that do not belong to their recipe.
     """
-    with store.open_input(truth) as f:
-        table = pq.read_table(f, columns=["uid", "flaw", "language", "family", "describes"])
+    table = _read(truth, ["uid", "flaw", "language", "family", "describes"])
     first: pa.ChunkedArray | None = None
     judged: list[Judged] = []
     for recipe, folder in selections.items():
@@ -124,12 +123,19 @@ def _read_verdicts(folder: str) -> tuple[pa.ChunkedArray, NDArray[np.int16]]:
     names = store.list_files(root, ".parquet") if store.is_dir(root) else []
     if not names:
         raise InputError("no verdicts", where=root, expected="the output of `winnow filter`")
-    tables = []
-    for name in names:
-        with store.open_input(store.join(root, name)) as f:
-            tables.append(pq.read_table(f, columns=["uid", "dropped_by"]))
-    table = pa.concat_tables(tables)
+    table = pa.concat_tables([_read(store.join(root, name), ["uid", "dropped_by"]) for name in names])
     return table["uid"], table["dropped_by"].fill_null(KEPT).to_numpy()
+
+
+def _read(path: str, columns: list[str]) -> pa.Table:
+    try:
+        with store.open_input(path) as f:
+            file = pq.ParquetFile(f)
+            if missing := [c for c in columns if c not in file.schema_arrow.names]:
+                raise InputError(f"no column {missing[0]!r}", where=path, expected=f"columns {', '.join(columns)}")
+            return file.read(columns=columns)
+    except pa.ArrowInvalid as e:
+        raise InputError(f"unreadable: {e}", where=path, expected="a parquet file") from e
 
 
 def _words(column: pa.ChunkedArray) -> NDArray[np.str_]:

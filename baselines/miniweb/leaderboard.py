@@ -73,21 +73,12 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 
 def content(rows: Sequence[Row]) -> dict[str, Any]:
-    """The rows for machines, in JSON's types; `rows_of` is its inverse."""
-    columns = {c.key: {"tasks": list(c.tasks), "metrics": list(c.metrics)} for c in COLUMNS}
-    plain = [{"recipe": r.recipe, "samples": r.samples, "scores": dict(r.scores), "chances": dict(r.chances)} for r in rows]
-    return {"columns": columns, "rows": plain}
-
-
-def rows_of(content: Any, where: str) -> list[Row]:
-    """The rows of a leaderboard.json. Raises InputError for anything else, or for one with other columns."""
-    try:
-        return [
-            Row(r["recipe"], r["samples"], *({c.key: r[part][c.key] for c in COLUMNS} for part in ("scores", "chances")))
-            for r in content["rows"]
-        ]
-    except (KeyError, TypeError) as e:
-        raise InputError(f"not a leaderboard: {e!r}", where=where, expected="what `winnow demo` writes") from e
+    """The rows for machines, in JSON's types: what each column is a mean over, and what guessing gives in it."""
+    chances = _chances(rows)
+    return {
+        "columns": {c.key: {"tasks": list(c.tasks), "metrics": list(c.metrics), "chance": chances[c.key]} for c in COLUMNS},
+        "rows": [{"recipe": row.recipe, "samples": row.samples, "scores": dict(row.scores)} for row in rows],
+    }
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,12 @@ def pieces(mask: Mask) -> int:
 # The same bytes -------------------------------------------------------------------------------------------------------
 
 
-def test_jpeg_has_the_scene_s_size() -> None:
-    for i in range(5):
+def test_jpeg_shows_what_is_drawn() -> None:
+    for i in range(8):
         s = scene(0, i)
         with Image.open(io.BytesIO(draw.jpeg(s))) as image:
             assert (image.format, image.size, image.mode) == ("JPEG", (s.width, s.height), "RGB")
+            assert np.abs(np.asarray(image).astype(int) - draw.draw(s)).mean() < 3
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +135,7 @@ def test_as_many_shapes_are_drawn_as_the_scene_says_within_the_central_square(co
     for count in COUNTS:
         masks = [is_red(draw.draw(plain(concept, count=count, seed=f"4/{i}", size=(440, 300)))) for i in range(12)]
         counted = [pieces(mask) for mask in masks]
-        # Wide shapes turned towards one another touch now and then.
-        assert max(counted) == count
-        assert counted.count(count) >= 11, counted
+        assert counted == [count] * 12
         assert not any(mask[:, :70].any() or mask[:, -70:].any() for mask in masks)
 
 
@@ -148,19 +147,20 @@ def silhouette(s: Scene) -> Grey:
     small = cv2.resize(square, (32, 32), interpolation=cv2.INTER_AREA).astype(np.float32)
     border = np.concatenate([small[0], small[-1], small[:, 0], small[:, -1]])
     away = np.linalg.norm(small - np.median(border, axis=0), axis=2)
-    mask = (away > np.percentile(away, 97) / 2).astype(np.float32)
-    x, y, width, height = cv2.boundingRect(mask.astype(np.uint8))
-    return np.asarray(cv2.resize(mask[y : y + height, x : x + width], (16, 16), interpolation=cv2.INTER_AREA), np.float32)
+    share = np.minimum(1, away / np.percentile(away, 97))
+    x, y, width, height = cv2.boundingRect((share > 0.5).astype(np.uint8))
+    return np.asarray(cv2.resize(share[y : y + height, x : x + width], (16, 16), interpolation=cv2.INTER_AREA), np.float32)
 
 
 def test_concepts_are_told_apart_at_32_pixels() -> None:
     def drawn(seed: int, concept: str, pictures: int) -> NDArray[np.float32]:
         return np.array([silhouette(replace(scene(seed, i, count=1), concept=concept)) for i in range(pictures)])
 
-    centroids = np.array([drawn(1, concept, 10).mean(axis=0) for concept in EVERY_CONCEPT])
+    centroids = np.array([drawn(1, concept, 12).mean(axis=0) for concept in EVERY_CONCEPT])
     for concept in EVERY_CONCEPT:
-        distances = ((drawn(2, concept, 6)[:, None] - centroids) ** 2).sum(axis=(2, 3))
-        assert [EVERY_CONCEPT[k] for k in distances.argmin(axis=1)] == [concept] * 6
+        distances = ((drawn(2, concept, 10)[:, None] - centroids) ** 2).sum(axis=(2, 3))
+        nearest = [EVERY_CONCEPT[k] for k in distances.argmin(axis=1)]
+        assert nearest.count(concept) >= 9, nearest
 
 
 # Backgrounds ----------------------------------------------------------------------------------------------------------
@@ -222,8 +222,7 @@ def test_the_face_lies_in_its_box_and_nothing_else_changes() -> None:
         corners.add((x0 < s.width / 2, y0 < s.height / 2))
         picture = draw.draw(with_face)
         rows, columns = np.nonzero((picture != draw.draw(s)).any(axis=2))
-        # The box is tight: the face ends less than a thirtieth of its width before it.
-        slack = (x1 - x0) / 30 + 1
+        slack = (x1 - x0) / 30 + 1  # the face nearly fills its box
         assert np.abs(np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) - (x0, y0, x1, y1)).max() < slack
         assert min(columns.min() - x0, rows.min() - y0, x1 - columns.max(), y1 - rows.max()) > -1
         skin = near(picture, draw.SKIN, 14)

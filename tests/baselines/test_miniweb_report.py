@@ -211,6 +211,16 @@ def test_verdicts_that_do_not_belong_together_are_refused(tmp_path: Path) -> Non
             read_stages(one + "/recipe.yaml")
     with pytest.raises(InputError, match="no verdicts"):
         read_judged(truth, {"none": str(tmp_path / "none")})
+    with pytest.raises(InputError, match=r"truth\.parquet: no column 'dropped_by'"):
+        read_judged(truth, {"odd": str(odd_selection(tmp_path / "odd", Path(truth).read_bytes()))})
+    with pytest.raises(InputError, match="unreadable"):
+        read_judged(truth, {"cut": str(odd_selection(tmp_path / "cut", Path(truth).read_bytes()[:-9]))})
+
+
+def odd_selection(folder: Path, data: bytes) -> Path:
+    (folder / "verdicts").mkdir(parents=True)
+    (folder / "verdicts" / "truth.parquet").write_bytes(data)
+    return folder
 
 
 # The funnel ---------------------------------------------------------------------------------------------------------
@@ -231,23 +241,23 @@ def test_funnel() -> None:
     assert [" ".join(line.split()) for line in funnel_lines(STAGES, RECIPES)] == [
         "From the web to the training sets",
         "image links on the pages 2,200",
-        "extract: dropped no text -190",
-        "extract: dropped duplicate -10",
+        "dropped no_text -190",
+        "dropped duplicate -10",
         "candidates 2,000",
-        "download: failed http status -60",
-        "download: failed not an image -40",
+        "failed http_status -60",
+        "failed not_an_image -40",
         "downloaded 1,900",
-        "annotate: failed truncated image -1",
+        "failed truncated_image -1",
         "scored 1,899",
         "Of what was downloaded, each recipe keeps",
         "no_filter 1,900",
-        "dropped 0-clip score (1 unscored) -1,331",
         "clip_score 569",
+        "dropped by filter 0-clip_score (1 unscored) -1,331",
         "rebalanced 1,900",
         "rebalanced, entries of its list 1,850",
     ]
     without = {name: counts for name, counts in STAGES.items() if name != "annotate"}
-    assert not any("annotate" in line or "scored" in line for line in funnel_lines(without, {}))
+    assert not any("scored" in line for line in funnel_lines(without, {}))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ def test_scene_follows_from_seed_and_index_alone() -> None:
     forwards = [scene(0, i) for i in range(50)]
     assert [scene(0, i) for i in reversed(range(50))] == forwards[::-1]
     assert len({*forwards, *(scene(1, i) for i in range(50))}) == 100
+    assert len({(s.width, s.height) for s in forwards}) > 45
     # What is fixed leaves the rest as it was.
     assert scene(0, 7, count=3, size=(256, 250)) == replace(forwards[7], count=3, width=256, height=250)
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,21 +18,18 @@ from pools import uids
 
 README = (Path(__file__).resolve().parent.parent.parent / "README.md").read_text()
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.splitlines()]
+WINNOW = [sys.executable, "-m", "pipeline.cli"]
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 RECIPES = dict(re.findall(r"```yaml\n# (\S+\.yaml)\n(.*?)```", README, re.S))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder with the demo's output and the recipes of the README."""
-    from baselines.miniweb.demo import demo
-    from baselines.train import loop
-
     path = tmp_path_factory.mktemp("readme")
-    whole = loop.train
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(path)
-        patch.setattr(loop, "train", lambda config: whole(replace(config, samples=192)))  # the model need not be good
-        demo("demo", pictures=80, quiet=True)
+    # The model need not be good.
+    demo = ["demo", "demo", "--pictures", "80", "--recipe", "no_filter", "--quiet"]
+    subprocess.run([*WINNOW, *demo], cwd=path, env=ENVIRONMENT, check=True, timeout=240)
     for name, text in RECIPES.items():
         (path / name).write_text(text)
     return path
@@ -72,15 +68,14 @@ def test_every_stage_has_an_example() -> None:
 
 def test_the_commands_run_as_they_stand(folder: Path, background: list[subprocess.Popen[bytes]]) -> None:
     shutil.rmtree(folder / "candidates", ignore_errors=True)
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     # As they stand, but for the port: another run of this test may have the README's.
     port = str(free_port())
     for line in (command.replace("8377", port) for command in COMMANDS):
         if line.endswith("&"):
-            background.append(subprocess.Popen(line.rstrip(" &").split(), cwd=folder, env=environment))
+            background.append(subprocess.Popen(line.rstrip(" &").split(), cwd=folder, env=ENVIRONMENT))
             wait_for(int(line.split("--port ")[1].split()[0]))
             continue
-        done = subprocess.run(line.split(), cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(line.split(), cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     kept = uids.read_list(str(folder / "best" / "uids.npy"))
     assert 0 < len(kept) < len(uids.read_list(str(folder / "selection" / "uids.npy")))
