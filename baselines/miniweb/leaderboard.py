@@ -115,7 +115,7 @@ def spread_lines(boards: Boards) -> list[str]:
         f"Over {len(boards)} seeds: the mean, and below it the least and the greatest, in %",
         *table(head, cells),
         *(f"  {line}" for line in _partial(found, len(boards))),
-        f"{' '.join(COLUMNS[0].title)}: are two recipes told apart by every seed?",
+        f"Ranges of {' '.join(COLUMNS[0].title)}, of each two recipes",
         *(f"  {compare(found, a, b, FIRST)}" for a, b in combinations(found, 2)),
     ]
 

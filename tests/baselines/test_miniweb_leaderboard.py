@@ -95,6 +95,7 @@ def test_printed_leaderboard(board: list[Row]) -> None:
     assert "\n".join(" ".join(line.split()) for line in printed[1:8]) == TABLE
     assert printed[8] == "  high: mean over es, ru, de, fr; low: mean over hi, he, bn, fil, sw, te, mi"
     assert max(map(len, printed)) <= 100
+    assert "*" not in "".join(lines(board[3:])[1:])
     # Numbers stand below each other, marked or not.
     assert printed[4].index("92.0") == printed[5].index("60.0") == printed[6].index("44.0")
 
@@ -153,6 +154,9 @@ def test_ranges_over_seeds() -> None:
     assert english.mean == pytest.approx(0.925) and (english.low, english.high, english.seeds) == (0.912, 0.938, 3)
     assert low.mean == pytest.approx(0.15) and (low.low, low.high, low.seeds) == (0.1, 0.2, 2)
     assert spread({0: [row("a", None)]})["a"]["objects_en"] is None
+    # No score stands after a score of 0; of equals, what the smaller seed has comes first.
+    assert list(spread({0: [row("a", None), row("b", 0.0)]})) == ["b", "a"]
+    assert list(spread({1: [row("x", 0.5)], 0: [row("y", 0.5)]})) == ["y", "x"]
     assert spread_content(BOARDS)["seeds"] == [0, 1, 2]
     assert spread_content(BOARDS)["recipes"]["random"]["objects_en"] == {
         **{"mean": pytest.approx(0.375), "low": 0.3, "high": 0.45, "seeds": 2}

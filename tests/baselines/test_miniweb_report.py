@@ -5,25 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from baselines.miniweb.detectors import Detection, detections, detector_lines
 from baselines.miniweb.flaws import Flaw
-from baselines.miniweb.funnel import funnel_lines
 from baselines.miniweb.judged import Judged, read_judged, read_stages
-from baselines.miniweb.quality import flaw_lines, group_lines, quality, quality_lines
+from baselines.miniweb.quality import flaw_lines, group_lines, groups, quality, quality_lines
 from baselines.miniweb.report import lines
-from baselines.miniweb.tables import table
 from baselines.miniweb.truth import TRUTH
 from baselines.miniweb.web import MiniWeb
 from pipeline.engine import Options
 from pipeline.extract.job import extract
 from pipeline.selection import select
-from pools.errors import InputError, WorkFailed
+from pools.errors import InputError
 from pools.manifest import Outcome
 from pools.schema import VERDICTS
 
@@ -144,6 +142,8 @@ def test_rows_kept_of_each_flaw_and_group(two: list[Judged]) -> None:
         ["no language", "5", "20.0", "100.0"],
         ["(cultural pictures)", "2", "50.0", "100.0"],
     ]
+    by_language = list(groups(two[0].facts).values())[:4]
+    assert np.array_equal(np.sum(by_language, axis=0), np.ones(15))
 
 
 def test_filters_as_detectors(two: list[Judged]) -> None:
@@ -173,6 +173,8 @@ keep:
 - random: {fraction: 0.5, seed: 0}
 - language: {is: [tl, es]}
 - caption: {min_words: 1}
+- score: {column: clip_area, min: 0.1}
+- score: {column: text_similarity_score, min: 0.1}
 """
 
 
@@ -180,7 +182,7 @@ def test_filters_that_are_for_nothing_known_are_counted_alone(tmp_path: Path) ->
     dropped = {**by_none(), 0: 0, 1: 1, 2: 2, 4: 3, 3: 4, 5: 4, 6: 5, 12: 5}
     (judged,) = judge(tmp_path, {"others": (OTHERS, dropped)})
     found = detections(judged)
-    assert [d.stage for d in found] == ["my_rule", "any", "score", "score", "random", "language", "caption"]
+    assert [d.stage for d in found] == ["my_rule", "any", "score", "score", "random", "language", "caption", "score", "score"]
     assert found[:3] == [Detection("others", n, r, 1) for n, r in (("my_rule", 15), ("any", 14), ("score", 13))]
     # Of the rows 3 to 15 in the pool seven do not describe theirs: 4, 5, 6, 7, 8, 14, 15.
     assert found[3] == Detection("others", "score", 12, 1, "not describing", 1.0, 1 / 7, 7 / 12)
@@ -189,6 +191,7 @@ def test_filters_that_are_for_nothing_known_are_counted_alone(tmp_path: Path) ->
     assert found[5] == Detection("others", "language", 9, 2, "not fil, es", 1.0, 2 / 9, 1.0)
     # It dropped nothing, so there is no precision.
     assert found[6] == Detection("others", "caption", 7, 0, "file name, one word", None, 0.0, 2 / 7)
+    assert found[7:] == [Detection("others", "score", 7, 0)] * 2
     assert detector_lines([judged])[2].split() == ["others", "my_rule", "–", "15", "1", "–", "–", "–"]
     assert detector_lines([judged])[8].split()[-3:] == ["–", "0.0", "28.6"]
 
@@ -221,67 +224,6 @@ def odd_selection(folder: Path, data: bytes) -> Path:
     (folder / "verdicts").mkdir(parents=True)
     (folder / "verdicts" / "truth.parquet").write_bytes(data)
     return folder
-
-
-# The funnel ---------------------------------------------------------------------------------------------------------
-
-STAGES = {
-    "extract": {"in": 2200, "kept": 2000, "dropped:no_text": 190, "dropped:scheme": 0, "dropped:duplicate": 10, "pages": 80},
-    "download": {"in": 2000, "kept": 1900, "failed:http_status": 60, "failed:not_an_image": 40},
-    "annotate": {"in": 1900, "kept": 1899, "failed:truncated_image": 1},
-}
-RECIPES = {
-    "no_filter": {"in": 1900, "kept": 1900},
-    "clip_score": {"in": 1900, "kept": 569, "dropped:0-clip_score": 1331, "unscored:0-clip_score": 1},
-    "rebalanced": {"in": 1900, "kept": 1900, "listed": 1850},
-}
-
-
-def test_funnel() -> None:
-    assert [" ".join(line.split()) for line in funnel_lines(STAGES, RECIPES)] == [
-        "From the web to the training sets",
-        "image links on the pages 2,200",
-        "dropped no_text -190",
-        "dropped duplicate -10",
-        "candidates 2,000",
-        "failed http_status -60",
-        "failed not_an_image -40",
-        "downloaded 1,900",
-        "failed truncated_image -1",
-        "scored 1,899",
-        "Of what was downloaded, each recipe keeps",
-        "no_filter 1,900",
-        "clip_score 569",
-        "dropped by filter 0-clip_score (1 unscored) -1,331",
-        "rebalanced 1,900",
-        "rebalanced, entries of its list 1,850",
-    ]
-    without = {name: counts for name, counts in STAGES.items() if name != "annotate"}
-    assert not any("scored" in line for line in funnel_lines(without, {}))
-
-
-@pytest.mark.parametrize(
-    ("stages", "recipes", "said"),
-    [
-        ({"download": {"in": 2000, "kept": 1900, "failed:timeout_total": 99}}, {}, "2000 in, 1999 out"),
-        ({"download": {"in": 1990, "kept": 1900, "failed:timeout_total": 90}}, {}, "before download: 1,990 in, where 2,000"),
-        ({"annotate": {"in": 1899, "kept": 1899}}, {}, "before annotate: 1,899 in, where 1,900"),
-        ({}, {"basic": {"in": 1899, "kept": 1899}}, "before filter basic: 1,899 in, where 1,900"),
-        ({}, {"basic": {"in": 1900, "kept": 1899}}, "1900 in, 1899 out"),
-    ],
-)
-def test_rows_that_are_lost_on_the_way_are_an_error(stages: Any, recipes: Any, said: str) -> None:
-    with pytest.raises(WorkFailed, match=said):
-        funnel_lines({**STAGES, **stages}, recipes)
-
-
-def test_tables_are_cut_into_blocks_that_fit() -> None:
-    found = table([["name", "a", "bbbb"]], [["x", "1", "2"], ["long\x1b[1m", "30", "–"]], width=16)
-    assert found == [
-        *("  name       a", "  x          1", "  long?[1m  30", ""),
-        *("  name      bbbb", "  x            2", "  long?[1m     –"),
-    ]
-    assert max(map(len, found)) <= 16
 
 
 # On a web -----------------------------------------------------------------------------------------------------------
