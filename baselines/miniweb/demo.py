@@ -7,6 +7,7 @@ report: no stage sees it.
 from __future__ import annotations
 
 import functools
+import os
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from baselines.miniweb import leaderboard, report
 from baselines.miniweb.verbs import Verbs
 from baselines.miniweb.web import MiniWeb
 from filters.recipe import Recipe
+from pipeline.cli import recipe_path
 from pools import store
 from pools.errors import InputError
 from pools.manifest import Outcome
@@ -24,7 +26,6 @@ from pools.outputs import Selection
 from pools.scales import get_scale
 
 RECIPES = Path(__file__).with_name("recipes")
-PACKAGED = Path(__file__).parent.parent / "recipes"
 DEFAULT = ("no_filter", "random", "basic", "clip_score", "intersection")
 SCORER = "no_filter"  # the recipe whose model gives the pool its scores
 OF_EQUAL_SIZE = "clip_score"  # `random` keeps as many rows as this recipe
@@ -167,10 +168,10 @@ class _Demo:
 
 
 def find_recipe(given: str) -> str:
-    """The file of a recipe of the demo's, a packaged one, or a path. Raises InputError if it cannot be read as a recipe."""
-    named = (folder / f"{given}.yaml" for folder in (RECIPES, PACKAGED))
-    path = next((str(p) for p in named if p.parent in (RECIPES, PACKAGED) and p.is_file()), given)
-    Recipe.load(path)
+    """What `winnow filter` takes for a recipe of the demo's, of winnow's, or a file. Raises InputError if it is none."""
+    own = RECIPES / f"{given}.yaml"
+    path = os.path.relpath(own) if own.parent == RECIPES and own.is_file() else given
+    Recipe.load(recipe_path(path))
     return path
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from baselines.score.tasks import Task, counted, load_tasks, task_of
-from baselines.train.decode import Raw
 from pools import store
 from pools.outputs import TrainingRun
+
+if TYPE_CHECKING:
+    from baselines.train.decode import Raw
 
 MANIFEST = "eval_manifest.json"
 
