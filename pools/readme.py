@@ -20,7 +20,7 @@ Made from `pools/schema.py` and `pools/readme.py` by `make docs`; a test holds t
 | uid list | `.npy` of dtype `u8,u8` (high and low half), sorted; a uid wanted k times stands k times. The sidecar `<list>.npy.json` says kind (keep, remove), count, recipe; without one it is a list to keep. A raw memory map of the same records is read too |
 | selection | `uids.npy`, `verdicts/`, `recipe.yaml` (every default written out), `fitted.json` (what was learnt from the pool), `mix.json` (of a recipe with a mix: rows and entries of each group), `_manifest.json` |
 | training run | `config.yaml`, `model_config.json` (open_clip's form), `metrics.jsonl`, `checkpoints/{step_N,latest}.pt`, `eval_results.jsonl`, `_manifest.json` |
-| evaluation set | `EVALS/wds_<key, / as ->_test/test/<n>.tar`, `test/nshards.txt`, `classnames.txt`, `zeroshot_classification_templates.txt` |
+| evaluation set | `EVALS/wds_<key, / as ->_test/test/<n>.tar`, `test/nshards.txt`, `dataset_type.txt`; `classnames.txt`, `zeroshot_classification_templates.txt` and `<key>.cls`, or `<key>.txt` (retrieval) |
 | scores | `eval_results.jsonl`, a line a task: `{"key", "dataset", "metrics": {…, "main_metric"}}` |
 
 Each job writes every file under a temporary name and renames it, marks each unit (shard, file) as done in `.winnow/done/`, and writes

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from baselines.miniweb.languages import HIGH, LOW
+from baselines.score.results import MANIFEST
 from pools import store
 from pools.errors import InputError
 from pools.outputs import TrainingRun
@@ -63,8 +64,6 @@ class Results:
 
 def read_results(run: str) -> Results:
     """Of a training run's folder; nothing if it was not scored. Raises InputError for files that are damaged."""
-    from baselines.score.results import MANIFEST
-
     lines, manifest = TrainingRun(run).results, store.join(run, MANIFEST)
     if not (store.exists(lines) and store.exists(manifest)):
         return Results({}, {})

@@ -162,7 +162,7 @@ def _start(arguments: list[str], there: Connection, tell: bool) -> ForkServerPro
 
 def _work(arguments: list[str], there: Connection, tell: bool) -> None:
     """The command, in its own process."""
-    import click
+    import typer
 
     from pipeline.cli import app
 
@@ -173,7 +173,7 @@ def _work(arguments: list[str], there: Connection, tell: bool) -> None:
     try:
         with contextlib.redirect_stdout(out):
             status = app(arguments, prog_name="winnow", standalone_mode=False) or 0
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         os._exit(_INTERRUPTED)
     except WinnowError as e:
         error, status = e, e.exit_code

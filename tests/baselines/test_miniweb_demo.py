@@ -41,6 +41,7 @@ class Done:
 
     folder: Path
     printed: str
+    told: str  # on standard error
 
     def section(self, title: str) -> list[str]:
         return self.printed.split(title)[1].split("\n\n")[0].splitlines()[1:]
@@ -58,7 +59,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     where = tmp_path_factory.mktemp("demo")
     ran = winnow("demo", "d", "--pictures", "500", cwd=where)
     assert ran.returncode == 0, ran.stderr
-    return Done(where / "d", ran.stdout)
+    return Done(where / "d", ran.stdout, ran.stderr)
 
 
 def test_funnel_reconciles_and_names_every_reason(done: Done) -> None:
@@ -123,6 +124,11 @@ def test_only_public_verbs_run_and_none_is_told_the_truth(done: Done) -> None:
     # Besides the one that writes it, commands see the parts of the web that a crawl and a benchmark have.
     seen = {word for c in commands if c[1] != "miniweb" for word in c if word.startswith("d/web")}
     assert seen <= {"d/web/wat", "d/web/warc", "d/web/evals"}
+
+
+def test_progress_is_told(done: Done) -> None:
+    for stage in ("miniweb", "extract", "download", "filter", "reshard", "train", "annotate clip"):
+        assert re.search(rf"^{stage}: (\d+) of \1 (units|steps) in \d+ s", done.told, re.MULTILINE), stage
 
 
 def test_leaderboard_has_every_score_of_every_recipe(done: Done) -> None:
