@@ -3,6 +3,7 @@
 WinnowError
 ├── InputError   the user's input: one message says what, where, what was expected, what to do   (exit 2)
 └── WorkFailed   the work: a file, a shard, a process; part-failed work counts too               (exit 1)
+    ├── DiskFull no space for a file: what was done stands, and a rerun goes on
     └── Retry    may heal by itself: the caller waits and tries again, then gives up as WorkFailed
 """
 
@@ -51,6 +52,10 @@ def _input_error(what: str, where: str | None, expected: str | None, fix: str | 
 
 class WorkFailed(WinnowError):
     """Work that was asked for could not be done, wholly or in part."""
+
+
+class DiskFull(WorkFailed):
+    """A file did not fit on its disk, or into a quota."""
 
 
 class Retry(WorkFailed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -14,7 +15,9 @@ from typing import IO, Any
 import fsspec
 from fsspec.core import url_to_fs
 
-from pools.errors import InputError
+from pools.errors import DiskFull, InputError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_local(path: str) -> bool:
@@ -83,6 +86,7 @@ def atomic(path: str) -> Iterator[IO[bytes]]:
     """A binary file to write that appears at `path` when the block ends well, and not at all when it fails.
 
     The temporary name is the same each time (`.<name>.partial`): what a killed process left is overwritten by its rerun.
+    Raises DiskFull where there is no room for it.
     """
     fs, inner = _fs(path)
     folder, base = posixpath.split(inner)
@@ -94,9 +98,12 @@ def atomic(path: str) -> Iterator[IO[bytes]]:
             if is_local(path):
                 f.flush()
                 os.fsync(f.fileno())
-    except BaseException:
+    except BaseException as e:
         with contextlib.suppress(FileNotFoundError):
             fs.rm_file(partial)
+        if isinstance(e, OSError) and e.errno in _FULL:
+            fix = "free some space, then run the same again to go on"
+            raise DiskFull(f"{path}: {os.strerror(e.errno)}\n  → {fix}") from e
         raise
     if is_local(path):
         os.replace(partial, inner)

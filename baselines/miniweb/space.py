@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from pools import store
-from pools.errors import InputError
+from pools.errors import DiskFull, InputError
 
 # Measured on webs of 500 to 12,000 pictures, and rounded up: pages and pictures a link, and the evaluation sets.
 BYTES_A_PICTURE = 21_000
 BYTES_ANYWAY = 45_000_000
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def estimate(pictures: int) -> int:
@@ -42,10 +39,8 @@ def room_for(folder: str, pictures: int) -> Iterator[None]:
     """Turns the error of a full disk into one that says what to do. Files that were begun are gone by then."""
     try:
         yield
-    except OSError as e:
-        if e.errno not in _FULL:
-            raise
-        raise _no_room(os.strerror(e.errno), folder, pictures) from e
+    except DiskFull as e:
+        raise _no_room("it ran full", folder, pictures) from e
 
 
 def _no_room(what: str, folder: str, pictures: int) -> InputError:

@@ -113,7 +113,7 @@ def test_full_disk_gives_one_message_and_no_half_file(
         with pytest.raises(InputError) as caught:
             build(folder, pictures=60, options=QUIET)
     assert str(caught.value).splitlines() == [
-        f"{folder}: no room for the made-up web (No space left on device); expected about 47 MB for 60 pictures",
+        f"{folder}: no room for the made-up web (it ran full); expected about 47 MB for 60 pictures",
         "  → free some space and run the same again to go on, choose another folder, or fewer pictures",
     ]
     done = files(folder)
@@ -140,5 +140,5 @@ def test_limit_on_file_size_gives_the_same_message(tmp_path: Path) -> None:
         [sys.executable, str(script), str(tmp_path / "web")], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 1
-    assert done.stderr.count("no room for the made-up web (File too large)") == 1
+    assert done.stderr.count("no room for the made-up web (it ran full)") == 1
     assert not list((tmp_path / "web" / "warc").glob("*.gz")) and not list((tmp_path / "web").rglob("*.partial"))

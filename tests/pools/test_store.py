@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pools import store
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("root", ["{tmp}", "memory://bucket"])
@@ -66,3 +70,24 @@ def test_a_digest_changes_with_the_file_and_not_with_the_folder_it_is_in(tmp_pat
     os.utime(tmp_path / "y" / "sub" / "f", (2, 2))
     digests.add(store.digest(str(tmp_path / "y" / "sub" / "f"), str(tmp_path / "y")))
     assert len(digests) == 2
+
+
+def test_full_disk_is_one_message_and_leaves_no_half_file(tmp_path: Path) -> None:
+    """In a process of its own, which may write no file above 10 kB."""
+    code = (
+        "import resource, signal, sys\n"
+        "from pools import store\n"
+        "from pools.errors import DiskFull\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+        "try:\n"
+        "    store.write_bytes(sys.argv[1], bytes(20_000))\n"
+        "except DiskFull as e:\n"
+        "    print(e, e.exit_code)\n"
+    )
+    target = tmp_path / "a" / "large"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(target)], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == f"{target}: File too large\n  → free some space, then run the same again to go on 1\n"
+    assert list((tmp_path / "a").iterdir()) == []
