@@ -7,7 +7,6 @@ report: no stage sees it.
 from __future__ import annotations
 
 import functools
-import os
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -170,9 +169,15 @@ class _Demo:
 def find_recipe(given: str) -> str:
     """What `winnow filter` takes for a recipe of the demo's, of winnow's, or a file. Raises InputError if it is none."""
     own = RECIPES / f"{given}.yaml"
-    path = os.path.relpath(own) if own.parent == RECIPES and own.is_file() else given
+    path = _shortest(own) if own.parent == RECIPES and own.is_file() else given
     Recipe.load(recipe_path(path))
     return path
+
+
+def _shortest(path: Path) -> str:
+    """From here, if it lies below."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def demo_seeds(folder: str, settings: Settings, seeds: int) -> leaderboard.Boards:

@@ -89,6 +89,8 @@ class Full:
         return self._file.write(data)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_file":  # asked for when the garbage collector has taken it: without end otherwise
+            raise AttributeError(name)
         return getattr(self._file, name)
 
 
