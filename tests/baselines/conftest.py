@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from PIL import Image
 
 from pools import shards
+from tests.baselines.webs import few
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 30), "blue": (30, 30, 200)}
 NAMES = list(COLOURS)
@@ -122,12 +124,36 @@ def small_run(tmp_path: Path, squares: str) -> Iterator[Callable[..., Any]]:
     yield run
 
 
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the trained run that a test may write to."""
+    shutil.copytree(trained, tmp_path / "run")
+    return tmp_path / "run"
+
+
 @pytest.fixture(scope="session")
 def small_web(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A made-up web of 500 pictures."""
+    return _build(tmp_path_factory, 500)
+
+
+@pytest.fixture(scope="session")
+def tiny_web(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """60 pictures, few held-out ones."""
+    with few():
+        return _build(tmp_path_factory, 60)
+
+
+def _build(tmp_path_factory: pytest.TempPathFactory, pictures: int) -> Any:
     from baselines.miniweb.web import MiniWeb, build
     from pipeline.engine import Options
 
     web = MiniWeb(str(tmp_path_factory.mktemp("web") / "w"))
-    build(web.folder, pictures=500, options=Options(workers=0, quiet=True))
+    build(web.folder, pictures=pictures, options=Options(workers=0, quiet=True))
     return web
+
+
+@pytest.fixture
+def few_held_out() -> Iterator[None]:
+    with few():
+        yield

@@ -8,26 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from baselines.miniweb.web import MiniWeb
-
-
-def described(web: MiniWeb) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(target address, JSON) of each metadata record of the WATs."""
-    for path in sorted(Path(web.wats).iterdir()):
-        with path.open("rb") as f:
-            for record in ArchiveIterator(f, record_types=WarcRecordType.metadata):
-                yield record.headers["WARC-Target-URI"], json.loads(record.reader.read())
-
-
-def page_links(web: MiniWeb) -> Iterator[tuple[str, dict[str, Any]]]:
-    for uri, about in described(web):
-        response = about["Envelope"]["Payload-Metadata"].get("HTTP-Response-Metadata")
-        if response is not None:
-            yield uri, response["HTML-Metadata"]
+from tests.baselines.webs import described, page_links
 
 
 def notes(web: MiniWeb) -> Iterator[tuple[str, dict[str, str]]]:

@@ -20,26 +20,11 @@ from baselines.miniweb.web import MiniWeb, build
 from pipeline.engine import Options
 from pools import store
 from pools.errors import InputError
-from tests.baselines.webs import few, files
+from tests.baselines.webs import files
 
 PICTURES = 500
 QUIET = Options(workers=0, quiet=True)
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def few_held_out() -> Iterator[None]:
-    with few():
-        yield
-
-
-@pytest.fixture(scope="module")
-def tiny_web(tmp_path_factory: pytest.TempPathFactory) -> MiniWeb:
-    """60 pictures, few held-out ones."""
-    with few():
-        web = MiniWeb(str(tmp_path_factory.mktemp("tiny") / "w"))
-        build(web.folder, pictures=60, options=QUIET)
-        return web
 
 
 def test_a_killed_run_is_completed_with_the_same_bytes(tmp_path: Path) -> None:

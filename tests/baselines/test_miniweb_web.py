@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
 import pyarrow.parquet as pq
 import pytest
-from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from baselines.miniweb.web import MiniWeb, build
 from pipeline.archive import Archive
@@ -21,7 +18,7 @@ from pipeline.engine import Options
 from pipeline.extract.job import extract
 from pipeline.replay import Proxy
 from pools.errors import InputError
-from tests.baselines.webs import few, files
+from tests.baselines.webs import files, page_links
 
 PICTURES = 500
 QUIET = Options(workers=0, quiet=True)
@@ -31,36 +28,6 @@ QUIET = Options(workers=0, quiet=True)
 def truth(small_web: MiniWeb) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(small_web.truth).to_pylist()
     return rows
-
-
-@pytest.fixture
-def few_held_out() -> Iterator[None]:
-    with few():
-        yield
-
-
-@pytest.fixture(scope="module")
-def tiny_web(tmp_path_factory: pytest.TempPathFactory) -> MiniWeb:
-    """60 pictures, few held-out ones."""
-    with few():
-        web = MiniWeb(str(tmp_path_factory.mktemp("tiny") / "w"))
-        build(web.folder, pictures=60, options=QUIET)
-        return web
-
-
-def described(web: MiniWeb) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(target address, JSON) of each metadata record of the WATs."""
-    for path in sorted(Path(web.wats).iterdir()):
-        with path.open("rb") as f:
-            for record in ArchiveIterator(f, record_types=WarcRecordType.metadata):
-                yield record.headers["WARC-Target-URI"], json.loads(record.reader.read())
-
-
-def page_links(web: MiniWeb) -> Iterator[tuple[str, dict[str, Any]]]:
-    for uri, about in described(web):
-        response = about["Envelope"]["Payload-Metadata"].get("HTTP-Response-Metadata")
-        if response is not None:
-            yield uri, response["HTML-Metadata"]
 
 
 @pytest.mark.usefixtures("few_held_out")

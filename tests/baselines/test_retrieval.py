@@ -26,12 +26,6 @@ def quick(run: Path, evals: Path, **options: object) -> Scores:
     return score(str(run), str(evals), quiet=True, **options)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    shutil.copytree(trained, tmp_path / "run")
-    return tmp_path / "run"
-
-
 def write_retrieval(
     folder: Path, pairs: Iterable[tuple[bytes, bytes]], *, tars: int = 1, kind: str | None = "retrieval"
 ) -> Path:

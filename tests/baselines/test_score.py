@@ -25,13 +25,6 @@ def quick(run: Path, evals: Path, **options: object) -> Scores:
     return score(str(run), str(evals), quiet=True, **options)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    """A copy of the trained run that a test may write to."""
-    shutil.copytree(trained, tmp_path / "run")
-    return tmp_path / "run"
-
-
 def lines(run: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (run / "eval_results.jsonl").read_text().splitlines()]
 

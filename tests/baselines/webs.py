@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from baselines.miniweb import evals
+from baselines.miniweb.web import MiniWeb
 
 
 @contextlib.contextmanager
@@ -34,3 +38,18 @@ def files(folder: str) -> dict[str, str]:
     root = Path(folder)
     found = sorted(p for p in root.rglob("*") if p.is_file())
     return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+
+
+def described(web: MiniWeb) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(target address, JSON) of each metadata record of the WATs."""
+    for path in sorted(Path(web.wats).iterdir()):
+        with path.open("rb") as f:
+            for record in ArchiveIterator(f, record_types=WarcRecordType.metadata):
+                yield record.headers["WARC-Target-URI"], json.loads(record.reader.read())
+
+
+def page_links(web: MiniWeb) -> Iterator[tuple[str, dict[str, Any]]]:
+    for uri, about in described(web):
+        response = about["Envelope"]["Payload-Metadata"].get("HTTP-Response-Metadata")
+        if response is not None:
+            yield uri, response["HTML-Metadata"]
