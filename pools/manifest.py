@@ -75,9 +75,9 @@ class Run:
 
     def claim(self, *, overwrite: bool = False) -> None:
         """Makes the folder this run's own, or raises InputError if it is another's."""
-        if overwrite and (self._owner() is not None or not self._holds_data()):
+        if overwrite and (owner_of(self.output) is not None or not self._holds_data()):
             store.remove_tree(self.output)
-        owner = self._owner()
+        owner = owner_of(self.output)
         if owner is None:
             if self._holds_data():
                 raise InputError(
@@ -98,7 +98,7 @@ class Run:
     def finished(self) -> dict[str, Any] | None:
         """The manifest if this very run is done, else None."""
         path = store.join(self.output, MANIFEST)
-        if self._owner() != self.identity or not store.exists(path):
+        if owner_of(self.output) != self.identity or not store.exists(path):
             return None
         manifest: dict[str, Any] = store.read_json(path)
         return manifest
@@ -131,11 +131,6 @@ class Run:
     def _path(self, *parts: str) -> str:
         return _own(self.output, *parts)
 
-    def _owner(self) -> dict[str, Any] | None:
-        path = self._path("run.json")
-        owner: dict[str, Any] | None = store.read_json(path) if store.exists(path) else None
-        return owner
-
     def _holds_data(self) -> bool:
         return store.exists(self.output) and bool(store.list_files(self.output))
 
@@ -154,6 +149,13 @@ def _difference(owner: dict[str, Any], mine: dict[str, Any]) -> str:
 
 def _own(output: str, *parts: str) -> str:
     return store.join(output, ".winnow", *parts)
+
+
+def owner_of(folder: str) -> dict[str, Any] | None:
+    """The identity of the run that a folder belongs to (`Run.identity`), done or not; None if it is no run's."""
+    path = _own(folder, "run.json")
+    owner: dict[str, Any] | None = store.read_json(path) if store.exists(path) else None
+    return owner
 
 
 def unfinished(folder: str) -> bool:

@@ -10,6 +10,7 @@ import functools
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -18,9 +19,10 @@ from baselines.miniweb.verbs import Verbs
 from baselines.miniweb.web import MiniWeb
 from filters.recipe import Recipe
 from pipeline.cli import recipe_path
+from pipeline.engine import default_workers
 from pools import store
 from pools.errors import InputError
-from pools.manifest import Outcome
+from pools.manifest import Outcome, owner_of
 from pools.outputs import Selection
 from pools.scales import get_scale
 
@@ -55,7 +57,8 @@ class Settings:
 def demo(folder: str, settings: Settings) -> list[leaderboard.Row]:
     """Runs every stage in `folder`, prints funnel, report and leaderboard, and returns the leaderboard.
 
-    A rerun does only what is missing. Raises InputError if the folder holds another demo, or for an unknown recipe.
+    A rerun does only what is missing, and anew what belongs to a recipe that has changed. Raises InputError if the folder
+    holds another demo, or for an unknown recipe.
     """
     start = time.monotonic()
     verbs = Verbs(overwrite=settings.overwrite, quiet=settings.quiet)
@@ -88,6 +91,7 @@ class _Demo:
     settings: Settings
     verbs: Verbs
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)  # recipes that are not what they were when their rows were selected
 
     def path(self, *parts: str) -> str:
         return store.join(self.folder, *parts)
@@ -108,25 +112,29 @@ class _Demo:
 
     def gather(self) -> None:
         web, candidates, shards = MiniWeb(self.path("web")), self.path("candidates"), self.path("pool", "shards")
-        self._note("extract", "extract", web.wats, "--output", candidates)
+        self._note("extract", web.wats, "--output", candidates)
         with self.verbs.proxy("replay", self.path("web", "warc"), "--port", str(self.settings.port)) as proxy:
             sizes = ("--image-size", str(IMAGE_SIZE), "--shard-size", str(SHARD_SIZE))
-            self._note("download", "download", candidates, "--output", shards, *sizes, "--proxy", proxy)
+            self._note("download", candidates, "--output", shards, *sizes, "--proxy", proxy)
 
     def annotate(self) -> None:
         model = ("--with", "clip", "--model", self.path("runs", SCORER), "--name", NAME, "--device", "cpu")
-        self._note("annotate", "annotate", self.path("pool"), *model, "--workers", "2")
+        self._note("annotate", self.path("pool"), *model, "--workers", str(default_workers()))
 
     def select(self, name: str, recipe: str) -> None:
         if name == "random":
             self._write_random(recipe)
         self._filter(name, recipe)
         shards, listed = self.path("pool", "shards"), Selection(self.path("selections", name)).uids
-        self.verbs.run(f"reshard {name}", "reshard", shards, listed, "--output", self.path("shards", name))
+        self._run(name, "reshard", shards, listed, "--output", self.path("shards", name))
 
     def _filter(self, name: str, recipe: str) -> None:
         selection = self.path("selections", name)
-        self._note(f"filter {name}", "filter", recipe, self.path("pool"), "--output", selection)
+        before = owner_of(selection)
+        if before is not None and before["options"].get("recipe_digest") != Recipe.load(recipe_path(recipe)).digest:
+            self.changed.add(name)
+        said = self._run(name, "filter", recipe, self.path("pool"), "--output", selection)
+        self.outcomes[f"filter {name}"] = _outcome(said)
 
     def _write_random(self, path: str) -> None:
         """The recipe of as many random rows as `clip_score` keeps."""
@@ -148,12 +156,11 @@ class _Demo:
         workers = ["--workers", "1" if alone else "0"]
         where = ("--data", self.path("shards", name), "--output", self.path("runs", name))
         what = ("--scale", SCALE, *fewer, "--seed", str(self.settings.seed), "--device", "cpu", *workers)
-        self.verbs.run(f"train {name}", "train", *where, *what, alone=alone)
+        self._run(name, "train", *where, *what, alone=alone)
 
     def score(self, name: str) -> None:
         evals = MiniWeb(self.path("web")).evals
-        run = self.path("runs", name)
-        self.verbs.run(f"score {name}", "score", run, "--evals", evals, "--device", "cpu", alone=False)
+        self._run(name, "score", self.path("runs", name), "--evals", evals, "--device", "cpu", alone=False)
         spent = ", ".join(f"{verb} {self.verbs.seconds[f'{verb} {name}']:.0f} s" for verb in ("train", "score"))
         self.verbs.say(f"  {name}: {spent}")
 
@@ -161,9 +168,15 @@ class _Demo:
         self.train(name, alone=False)
         self.score(name)
 
-    def _note(self, stage: str, *arguments: str) -> None:
-        said = self.verbs.run(stage, *arguments)
-        self.outcomes[stage] = Outcome(said["counts"], tuple(said["problems"]))
+    def _run(self, recipe: str, verb: str, *arguments: str, alone: bool = True) -> dict[str, Any]:
+        return self.verbs.run(f"{verb} {recipe}", verb, *arguments, alone=alone, anew=recipe in self.changed)
+
+    def _note(self, verb: str, *arguments: str) -> None:
+        self.outcomes[verb] = _outcome(self.verbs.run(verb, verb, *arguments))
+
+
+def _outcome(said: dict[str, Any]) -> Outcome:
+    return Outcome(said["counts"], tuple(said["problems"]))
 
 
 def find_recipe(given: str) -> str:

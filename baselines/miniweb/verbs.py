@@ -41,15 +41,20 @@ class Verbs:
     seconds: dict[str, float] = field(default_factory=dict)
     _running: list[_Command] = field(default_factory=list)
 
-    def run(self, label: str, *arguments: str, alone: bool = True) -> dict[str, Any]:
+    def run(self, label: str, *arguments: str, alone: bool = True, anew: bool = False) -> dict[str, Any]:
         """Runs `winnow ARGUMENTS`, and returns the summary that it prints as JSON.
 
-        `alone` shows the command and its progress as it works; else nothing is shown. Raises the command's own error.
+        `alone` shows the command and its progress as it works; else nothing is shown. `anew` replaces what it made before.
+        Raises the command's own error.
         """
         if alone:
             self.say(f"\n== {label}: {shown(arguments)}")
         start = time.monotonic()
-        options = ["--json", *(["--overwrite"] if self.overwrite else []), *(["--quiet"] if self.quiet or not alone else [])]
+        options = [
+            "--json",
+            *(["--overwrite"] if self.overwrite or anew else []),
+            *(["--quiet"] if self.quiet or not alone else []),
+        ]
         with self._start(arguments, options) as command:
             out = command.result()
         self.seconds[label] = time.monotonic() - start

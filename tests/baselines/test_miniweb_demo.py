@@ -223,6 +223,18 @@ def test_killed_demo_goes_on_to_the_same_result(tmp_path: Path) -> None:
     assert boards[0] == boards[1]
     assert [r["recipe"] for r in boards[0]["rows"]] and {r["recipe"] for r in boards[0]["rows"]} == {"no_filter", "mine"}
 
+    # The recipe is changed: what was made by it is made anew, and nothing else.
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "whole").rglob("*.tar")}
+    (tmp_path / "mine.yaml").write_text("name: mine\nkeep:\n  - caption: {min_words: 6}\n")
+    ran = winnow("demo", "whole", *what, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    rows = json.loads((tmp_path / "whole" / "leaderboard.json").read_text())["rows"]
+    samples = {r["recipe"]: r["samples"] for r in rows}
+    assert samples["mine"] < samples["no_filter"] and rows != boards[1]["rows"]
+    assert {p for p in before if p.stat().st_mtime_ns != before[p]} == set(
+        (tmp_path / "whole" / "shards" / "mine").glob("*.tar")
+    )
+
 
 @pytest.mark.slow
 def test_best_scored_pictures_teach_more_than_all_and_than_as_many_random_ones(tmp_path: Path) -> None:
