@@ -25,6 +25,7 @@ from pools.errors import InputError
 from pools.manifest import Outcome, owner_of
 from pools.outputs import Selection
 from pools.scales import get_scale
+from pools.schema import score_column
 
 RECIPES = Path(__file__).with_name("recipes")
 DEFAULT = ("no_filter", "random", "basic", "clip_score", "intersection")
@@ -68,7 +69,8 @@ def demo(folder: str, settings: Settings) -> list[leaderboard.Row]:
     run.gather()
     run.select(SCORER, recipes[SCORER])
     run.train(SCORER)
-    run.annotate()
+    if run.needs_scores(recipes):
+        run.annotate()
     rest = [name for name in recipes if name != SCORER]
     for name in sorted(rest, key="random".__eq__):  # last: it follows the size of another
         run.select(name, recipes[name])
@@ -105,6 +107,10 @@ class _Demo:
                 raise InputError(f"two recipes named {name!r}", where="--recipe", expected="a name of its own for each")
             found[name] = self.path("random.yaml") if given == "random" else find_recipe(given)
         return found
+
+    def needs_scores(self, recipes: dict[str, str]) -> bool:
+        files = [find_recipe(OF_EQUAL_SIZE) if name == "random" else path for name, path in recipes.items()]
+        return any(score_column(NAME) in Recipe.load(recipe_path(path)).needs for path in files)
 
     def build(self) -> None:
         number, seed = str(self.settings.pictures), str(self.settings.seed)
