@@ -7,16 +7,17 @@ killed run redoes only what has no mark.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pipeline.extras import missing
 from pipeline.progress import Progress
@@ -45,10 +46,16 @@ class Failed:
     input_error: InputError | None = None  # the user's mistake: ends the job, where other failures are counted
 
 
-class Engine(Protocol):
-    """Applies a picklable function to each task; results come as they are ready, with the task's index."""
+Results: TypeAlias = Generator[tuple[int, R | Failed], None, None]
 
-    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R | Failed]]: ...
+
+class Engine(Protocol):
+    """Applies a picklable function to each task; results come as they are ready, with the task's index.
+
+    Whoever may stop before the last result closes the generator, which ends the processes behind it.
+    """
+
+    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Results[R]: ...
 
 
 def default_workers() -> int:
@@ -61,7 +68,7 @@ class Local:
 
     workers: int
 
-    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
+    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Results[R]:
         one = functools.partial(attempt, work)
         if self.workers == 0 or len(tasks) < 2:
             yield from ((i, one(task)) for i, task in enumerate(tasks))
@@ -86,8 +93,13 @@ class Local:
                     f"a worker process was killed (out of memory?) while working on {', '.join(names[:4])}\n"
                     "  → run again to go on; use fewer --workers if memory was the reason"
                 ) from e
-            except BaseException:
+            except KeyboardInterrupt:
                 pool.shutdown(wait=False, cancel_futures=True)
+                raise
+            except BaseException:
+                # Waits for what runs: where this is a child process itself, its end would otherwise close the queue before
+                # the workers are told to stop, and wait for them for ever.
+                pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
 
@@ -188,8 +200,11 @@ def run(
         )
     failed: dict[str, str] = {}
     engine = make_engine(options.engine, options.workers)
-    with Progress(run_.stage, len(todo), quiet=options.quiet) as progress:
-        for i, result in engine.map(functools.partial(_do_unit, run_, work), todo):
+    with (
+        Progress(run_.stage, len(todo), quiet=options.quiet) as progress,
+        contextlib.closing(engine.map(functools.partial(_do_unit, run_, work), todo)) as results,
+    ):
+        for i, result in results:
             if isinstance(result, Failed):
                 if result.input_error is not None:
                     raise result.input_error

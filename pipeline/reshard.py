@@ -6,6 +6,7 @@ shards `sample_ids.npy` (what was written, sorted) and `meta.json` (counts).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -73,10 +74,11 @@ def reshard(
 
 def _locate(sources: Sequence[str], engine_: Engine) -> list[Located]:
     found: dict[int, Located] = {}
-    for i, located in engine_.map(locate, sources):
-        if isinstance(located, Failed):
-            raise located.input_error or WorkFailed(located.message)
-        found[i] = located
+    with contextlib.closing(engine_.map(locate, sources)) as results:
+        for i, located in results:
+            if isinstance(located, Failed):
+                raise located.input_error or WorkFailed(located.message)
+            found[i] = located
     return [found[i] for i in range(len(sources))]
 
 

@@ -36,10 +36,11 @@ class PoolScan:
     ) -> S:
         work = functools.partial(_summarise, self.stages, tuple(columns), summarise, merge, start)
         total = start
-        for _, summary in self.engine.map(work, self.pool.parts):
-            if isinstance(summary, Failed):
-                raise summary.input_error or WorkFailed(summary.message)
-            total = merge(total, summary)
+        with contextlib.closing(self.engine.map(work, self.pool.parts)) as results:
+            for _, summary in results:
+                if isinstance(summary, Failed):
+                    raise summary.input_error or WorkFailed(summary.message)
+                total = merge(total, summary)
         return total
 
 

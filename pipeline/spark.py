@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -20,7 +20,7 @@ from pools.errors import InputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.engine import Failed
+    from pipeline.engine import Results
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -122,7 +122,7 @@ class Spark:
 
     workers: int | None = None
 
-    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
+    def map(self, work: Callable[[T], R], tasks: Sequence[T]) -> Results[R]:
         from pipeline.engine import attempt
 
         if not tasks:

@@ -181,7 +181,7 @@ def _work(arguments: list[str], there: Connection, tell: bool) -> None:
     except (KeyboardInterrupt, typer.Abort):
         os._exit(_INTERRUPTED)
     except WinnowError as e:
-        error, status = e, e.exit_code
+        error, status = e.with_traceback(None), e.exit_code
     there.send((error, status, out.getvalue()))
 
 
