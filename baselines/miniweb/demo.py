@@ -76,7 +76,7 @@ def demo(folder: str, settings: Settings) -> list[leaderboard.Row]:
         run.select(name, recipes[name])
     verbs.say(f"\n== train and score, side by side: {', '.join(recipes)}")
     chains = [functools.partial(run.try_out, name) for name in rest]
-    verbs.together([*chains, functools.partial(run.score, SCORER)])
+    verbs.together("train and score", [*chains, functools.partial(run.score, SCORER)])
     rows = leaderboard.read(folder, list(recipes))
     store.write_json(store.join(folder, "leaderboard.json"), leaderboard.content(rows))
     if not settings.quiet:

@@ -16,12 +16,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
+from pipeline.progress import Progress
 from pools.errors import InputError, WinnowError, WorkFailed
 
 # Several processes of one thread each: two that wait for each other's threads take many times as long.
@@ -68,12 +69,16 @@ class Verbs:
         with self._start(arguments, [], tell=True) as command:
             yield command.told(_READY).partition(_READY)[2].split()[0]
 
-    def together(self, chains: Sequence[Callable[[], None]]) -> None:
+    def together(self, label: str, chains: Sequence[Callable[[], None]]) -> None:
         """Runs chains of commands side by side, one a core; the first failure ends all."""
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
+        with (
+            Progress(label, len(chains), quiet=self.quiet, unit="models") as progress,
+            ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers,
+        ):
             try:
-                for done in [workers.submit(chain) for chain in chains]:
+                for done in as_completed([workers.submit(chain) for chain in chains]):
                     done.result()
+                    progress.advance()
             except BaseException:
                 workers.shutdown(wait=False, cancel_futures=True)
                 for command in list(self._running):
@@ -171,7 +176,7 @@ def _work(arguments: list[str], there: Connection, tell: bool) -> None:
 
     from pipeline.cli import app
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, _interrupt)
     if tell:
         sys.stderr = _Told(there)
     out, error, status = io.StringIO(), None, 0
@@ -183,6 +188,12 @@ def _work(arguments: list[str], there: Connection, tell: bool) -> None:
     except WinnowError as e:
         error, status = e.with_traceback(None), e.exit_code
     there.send((error, status, out.getvalue()))
+
+
+def _interrupt(*_: object) -> None:
+    """What threads and the end of the process say from now on is of no use to anyone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    raise KeyboardInterrupt
 
 
 class _Told(io.TextIOBase):

@@ -84,7 +84,7 @@ def test_first_failure_ends_what_runs_beside(verbs: Verbs, small_web: MiniWeb, t
 
     start = time.monotonic()
     with pytest.raises(InputError, match="no such file"):
-        verbs.together([fail, serve])
+        verbs.together("serve and fail", [serve, fail])
     assert time.monotonic() - start < 60 and not verbs._running
 
 
