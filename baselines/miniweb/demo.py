@@ -200,10 +200,11 @@ def _shortest(path: Path) -> str:
 
 
 def demo_seeds(folder: str, settings: Settings, seeds: int) -> leaderboard.Boards:
-    """The same demo under several seeds, each in a folder of its own, and how far their results lie apart."""
+    """The same demo under several seeds, each in a folder of its own, and how far their results lie apart (`spread.json`)."""
     boards = {}
     for seed in range(settings.seed, settings.seed + seeds):
         boards[seed] = demo(store.join(folder, f"seed-{seed}"), replace(settings, seed=seed))
+    store.write_json(store.join(folder, "spread.json"), leaderboard.spread_content(boards))
     if not settings.quiet:
         print("\n".join(["", *leaderboard.spread_lines(boards)]))
     return boards

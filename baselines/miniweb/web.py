@@ -55,8 +55,7 @@ def build(folder: str, *, pictures: int = 12000, seed: int = 0, options: engine.
     """Writes the web (`MiniWeb(folder)`) unless it is there; the same (pictures, seed) give the same bytes.
 
     Every picture is an image link with an alt text on a page. Counts: in = kept links, how many have each flaw, held-out
-    pictures. Raises InputError if `folder` holds anything else, or if the
-    disk has no room for the web.
+    pictures. Raises InputError if `folder` holds anything else, or if the disk has no room for the web.
     """
     if pictures < MIN_PICTURES:
         raise InputError(f"{pictures} pictures", where="--pictures", expected=f"{MIN_PICTURES} or more")

@@ -238,6 +238,21 @@ def test_killed_demo_goes_on_to_the_same_result(tmp_path: Path) -> None:
     )
 
 
+def test_several_seeds_are_webs_of_their_own_and_their_spread_is_told(tmp_path: Path) -> None:
+    ran = winnow("demo", "d", "--pictures", "50", "--seeds", "2", "--seed", "3", "--recipe", "no_filter", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    truths = [(tmp_path / "d" / f"seed-{seed}" / "web" / "truth.parquet").read_bytes() for seed in (3, 4)]
+    assert truths[0] != truths[1]
+    spread = json.loads((tmp_path / "d" / "spread.json").read_text())
+    boards = [json.loads((tmp_path / "d" / f"seed-{seed}" / "leaderboard.json").read_text()) for seed in (3, 4)]
+    found = [board["rows"][0]["scores"]["recall_5_en"] for board in boards]
+    assert spread["seeds"] == [3, 4]
+    assert spread["recipes"]["no_filter"]["recall_5_en"] == pytest.approx(
+        {"mean": sum(found) / 2, "low": min(found), "high": max(found), "seeds": 2}
+    )
+    assert "Over 2 seeds" in ran.stdout
+
+
 @pytest.mark.slow
 def test_best_scored_pictures_teach_more_than_all_and_than_as_many_random_ones(tmp_path: Path) -> None:
     """The field's headline (DataComp, section 5.3), on the web of the default size."""
