@@ -48,13 +48,12 @@ def _extras() -> list[Finding]:
 
 
 def _java() -> Finding:
-    from pipeline.spark import find_java
+    from pipeline.java import find_java
 
     try:
-        home = find_java()
+        return Finding(True, f"Java for Spark: {find_java()}")
     except InputError as e:
         return Finding(None, e.what, e.fix or "")
-    return Finding(True, "Java for Spark: " + ("on the PATH" if home is None else "the packaged runtime"))
 
 
 def _language_model() -> Finding:

