@@ -22,6 +22,7 @@ from pipeline.cli_options import (
     conclude,
     make_options,
 )
+from pipeline.extract.command import extract
 from pipeline.extras import missing
 from pools.errors import WinnowError
 
@@ -37,24 +38,7 @@ app = typer.Typer(
 app.add_typer(lists.app, name="uids", help="Look at uid lists, combine and convert them.")
 
 
-@app.command()
-def extract(
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT…", help="WAT files, folders of them, or patterns.")],
-    output: Output,
-    engine: Engine = "local",
-    workers: Workers = None,
-    part: Part = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Read Common Crawl WATs and write candidates: image urls with their alt texts.
-
-    Example: winnow extract 'CC-MAIN-2025-33/*.wat.gz' --output candidates
-    """
-    from pipeline.extract.job import extract as job
-
-    conclude("extract", job(inputs, output, options=make_options(overwrite, quiet, engine, workers, part)), output, json, quiet)
+app.command()(extract)
 
 
 @app.command()

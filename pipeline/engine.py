@@ -175,14 +175,80 @@ def recall(run_: Run, options: Options, units: str | None = None) -> Outcome | N
     return Outcome(manifest["counts"], tuple(manifest["problems"]))
 
 
+@dataclass(frozen=True)
+class Done:
+    """What became of the units of a run, in their order; what other parts (`Options.part`) have not done is in neither."""
+
+    outcomes: dict[str, Outcome]
+    failed: dict[str, Failed]
+
+    @property
+    def total(self) -> Outcome:
+        return sum(self.outcomes.values(), Outcome())
+
+
+def do(
+    run_: Run,
+    units: Sequence[Unit],
+    work: Callable[[Unit], Outcome],
+    options: Options,
+    *,
+    lenient: bool = False,
+    label: str = "",
+) -> Done:
+    """Does every unit that is not done, up to the error budget; `label` names the work in what is shown (default: the stage).
+
+    The user's mistake in a unit is raised as InputError, unless `lenient`: then it is a failure as any other.
+    """
+    run_.claim(overwrite=options.overwrite)
+    label = label or run_.stage
+    outcomes = {u.name: o for u in units if (o := run_.done(u.name, u.inputs)) is not None}
+    index, number = options.part
+    todo = [u for u in units[index::number] if u.name not in outcomes]
+    if outcomes:
+        Progress.note(f"{label}: {len(outcomes)} of {len(units)} units done before, {len(todo)} to do", quiet=options.quiet)
+    failed: dict[str, Failed] = {}
+    budget = max(options.max_failed, len(units) // 20 if lenient else 0)
+    engine = make_engine(options.engine, options.workers)
+    with (
+        Progress(label, len(todo), quiet=options.quiet) as progress,
+        contextlib.closing(engine.map(functools.partial(_do_unit, run_, work), todo)) as results,
+    ):
+        for i, result in results:
+            if isinstance(result, Failed):
+                if result.input_error is not None and not lenient:
+                    raise result.input_error
+                failed[todo[i].name] = result
+                if len(failed) > budget:
+                    break
+            else:
+                outcomes[todo[i].name] = result
+            progress.advance(failed=len(failed))
+    if len(failed) > budget:
+        raise _given_up(run_, units, outcomes, failed)
+    # In the units' order, so that totals do not depend on which was ready first.
+    return Done(
+        {u.name: outcomes[u.name] for u in units if u.name in outcomes},
+        {u.name: failed[u.name] for u in units if u.name in failed},
+    )
+
+
+def _given_up(run_: Run, units: Sequence[Unit], outcomes: dict[str, Outcome], failed: dict[str, Failed]) -> WorkFailed:
+    lines = "\n".join(f"  {name}: {failure.message}" for name, failure in sorted(failed.items()))
+    return WorkFailed(
+        f"{run_.stage}: {len(failed)} of {len(units)} units failed, {len(outcomes)} done\n{lines}\n  → run again to retry them"
+    )
+
+
 def run(
     run_: Run,
     units: Sequence[Unit],
     work: Callable[[Unit], Outcome],
     options: Options,
     finish: Callable[[Outcome], Outcome] | None = None,
+    **more: Any,
 ) -> Outcome:
-    """Does every unit that is not done, then `finish` (for files over all units), then the manifest.
+    """Does every unit that is not done, then `finish` (for files over all units), then the manifest, with `more` in it.
 
     Raises InputError if the output is another run's, WorkFailed if a unit failed: all others are done by then (up to the
     error budget), and a rerun tries the failed ones again.
@@ -190,44 +256,17 @@ def run(
     work_digest = digest_of([[u.name, u.inputs] for u in units])
     if (before := recall(run_, options, work_digest)) is not None:
         return before
-    run_.claim(overwrite=options.overwrite)
-    outcomes = {u.name: o for u in units if (o := run_.done(u.name, u.inputs)) is not None}
-    index, number = options.part
-    todo = [u for u in units[index::number] if u.name not in outcomes]
-    if outcomes:
-        Progress.note(
-            f"{run_.stage}: {len(outcomes)} of {len(units)} units done before, {len(todo)} to do", quiet=options.quiet
-        )
-    failed: dict[str, str] = {}
-    engine = make_engine(options.engine, options.workers)
-    with (
-        Progress(run_.stage, len(todo), quiet=options.quiet) as progress,
-        contextlib.closing(engine.map(functools.partial(_do_unit, run_, work), todo)) as results,
-    ):
-        for i, result in results:
-            if isinstance(result, Failed):
-                if result.input_error is not None:
-                    raise result.input_error
-                failed[todo[i].name] = result.message
-                if len(failed) > options.max_failed:
-                    break
-            else:
-                outcomes[todo[i].name] = result
-            progress.advance(failed=len(failed))
-    if failed:
-        lines = "\n".join(f"  {name}: {message}" for name, message in sorted(failed.items()))
-        raise WorkFailed(
-            f"{run_.stage}: {len(failed)} of {len(units)} units failed, {len(outcomes)} done\n{lines}\n"
-            "  → run again to retry them"
-        )
-    # In the units' order, so that the totals do not depend on which was ready first.
-    total = sum((outcomes[u.name] for u in units if u.name in outcomes), Outcome())
-    if len(outcomes) < len(units):
+    done = do(run_, units, work, options)
+    if done.failed:
+        raise _given_up(run_, units, done.outcomes, done.failed)
+    total = done.total
+    if len(done.outcomes) < len(units):
+        index, number = options.part
         Progress.note(f"{run_.stage}: part {index}/{number} is done, other parts are not yet", quiet=options.quiet)
         return total.check()
     if finish is not None:
         total = finish(total)
-    run_.finish(total.check(), units=work_digest)
+    run_.finish(total.check(), units=work_digest, **more)
     return total
 
 

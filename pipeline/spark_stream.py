@@ -93,6 +93,6 @@ def _gave_up(error: Exception, tasks: Sequence[object]) -> WorkFailed:
     said = str(error).partition("\n\tat ")[0].removesuffix("\nDriver stacktrace:")
     failed = re.search(r"Task (\d+) in stage \S+ failed (\d+) times?, .*?: Lost task .*?\(TID \d+\) \((.*?)\): ", said)
     where = f" on {_name(tasks, int(failed[1]))} (tries: {failed[2]}; the last on {failed[3]})" if failed else ""
-    reason = said[failed.end() if failed else 0 :].strip().splitlines()[-1]
-    reason = re.sub(r"^(: )?(org\.apache\.spark\.\S+: )?", "", reason)
+    lines = said[failed.end() if failed else 0 :].strip().splitlines() or [repr(error)]
+    reason = re.sub(r"^(: )?(org\.apache\.spark\.\S+: )?", "", lines[-1])
     return WorkFailed(f"Spark gave up{where}: {reason}\n  → the executors' logs have more; run again to go on")

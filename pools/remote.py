@@ -31,7 +31,9 @@ def file_system(path: str) -> tuple[Any, str]:
     """The fsspec file system of a path, and the path within it. Raises InputError if there is none for its protocol."""
     try:
         return url_to_fs(path, **_options(path))  # type: ignore[no-any-return]
-    except (ImportError, ValueError) as e:
+    except ImportError as e:
+        raise InputError(str(e), where=path, fix="install what such urls need: aiohttp for http, s3fs for s3") from e
+    except ValueError as e:
         raise InputError(str(e), where=path, expected="a path, or a url that fsspec can open") from e
 
 

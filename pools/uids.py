@@ -65,6 +65,13 @@ def _bad_uid(value: bytes | None, row: int, where: str | None) -> InputError:
     )
 
 
+def from_digests(digests: pa.Array | pa.ChunkedArray) -> Uids:
+    """(n,) `fixed_size_binary[16]`, the bytes that the hex digits spell, to records."""
+    parts = digests.chunks if isinstance(digests, pa.ChunkedArray) else [digests]
+    words = [np.frombuffer(a.buffers()[1], ">u8", 2 * len(a), 16 * a.offset) for a in parts if len(a)]
+    return _records(np.concatenate([np.empty(0, np.uint64), *words]).astype(np.uint64).reshape(-1, 2))
+
+
 def unpack(uids: Uids) -> pa.Array:
     """Records to hex digits: (n,) `u8,u8` → (n,) strings, lower case."""
     if len(uids) == 0:

@@ -161,7 +161,7 @@ def s3() -> Iterator[S3]:
 class Throttled(AbstractFileSystem):  # type: ignore[misc]
     """`throttled://`: files in `content`; the next `errors[what, path]` are raised when that is done to that path.
 
-    `what` is info, ls, open, read (of a file that is open, after 10 bytes) or mv.
+    `what` is info, ls, open, mv, or of an open file behind its first 10 bytes: read, and end, which raises nothing.
     """
 
     protocol = "throttled"
@@ -216,6 +216,8 @@ class _Troubled(io.BytesIO):
     def read(self, n: int | None = -1) -> bytes:
         if self.tell() >= 10:
             Throttled.trouble("read", self.path)
+            if (ends := Throttled.errors.get(("end", self.path))) and ends.pop():
+                return b""
         return super().read(min(10, self.size) if n is None or n < 0 or n > 10 else n)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +15,7 @@ from pools.errors import InputError
 
 Kind = Literal["wat", "warc"]
 SUFFIXES: dict[Kind, tuple[str, ...]] = {"wat": (".wat", ".wat.gz"), "warc": (".warc", ".warc.gz", ".arc", ".arc.gz")}
-_NO_NAME = (".gz", ".wat", ".warc", ".arc")
+_SUFFIX = re.compile(r"(?:\.(?:gz|wat|warc|arc))+\Z")
 
 
 @dataclass(frozen=True)
@@ -150,10 +151,8 @@ def _below(file: _Named) -> str:
 
 def _stem(name: str, path: str) -> str:
     *folders, base = name.split("/")
-    while (shorter := next((base.removesuffix(end) for end in _NO_NAME if base.endswith(end)), base)) != base:
-        base = shorter
     # Names that start with these are not data to whoever lists a folder.
-    parts = [part.lstrip("._") for part in (*folders, base)]
+    parts = [part.lstrip("._") for part in (*folders, _SUFFIX.sub("", base))]
     if not parts[-1]:
         raise InputError("a file without a name of its own", where=path, expected="a name before the suffix")
     return "/".join(part for part in parts if part)

@@ -1,199 +1,276 @@
-"""WAT files → one parquet file of candidates each. Also `spark-submit pipeline/extract/job.py INPUT… --output OUT`.
+"""Archive files → candidates, without repeats and in an order of chance. Also `spark-submit pipeline/extract/job.py …`.
 
-Rows with equal uids (equal url and alt) are dropped within a file; those of different files stay, each in its own.
+Each file becomes sorted runs of rows in a scratch folder; then each range of hashes, of all files, one file of candidates.
+All that passes between the two lies on the store, so both engines do the same, and either half can be done again alone.
+With many files there is a step between: runs of some hundred files are merged into one run, in ranges again, so that no
+merge reads more than some hundred files, and a scratch folder on a local disk holds one such part at a time.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
+import itertools
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline import engine
-from pipeline.extract import inputs as sources
-from pipeline.extract import warc, wat
-from pipeline.spark import submitted
-from pools import store
-from pools.errors import InputError, WinnowError
-from pools.manifest import Outcome, Run
+from pipeline.extract import runs
+from pipeline.extract.crawls import crawl_of
+from pipeline.extract.inputs import Source
+from pipeline.extract.page import DOCUMENTS, Documents, Wanted
+from pipeline.extract.scan import COUNTS, Scan
+from pipeline.progress import Progress
+from pools import store, uids
+from pools.errors import InputError, WorkFailed
+from pools.manifest import Outcome, Run, digest_of
 from pools.schema import CANDIDATES
 
-VERSION = 2
-SUFFIXES = (".wat", ".wat.gz")
+VERSION = 3
+Text = Literal["alt", "title", "both"]
+TEXTS: tuple[Text, ...] = get_args(Text)
+REPORT = "_sources.jsonl"
 SCHEMA = CANDIDATES.schema
-COUNTS = (
-    *("in", "kept"),
-    *(f"dropped:{why}" for why in ("no_text", "bad_link", "empty_url", "scheme", "bad_url", "duplicate")),
-    *("records", "pages", "bad_record"),
-)
-GROUP_ROWS = 1 << 15
-GROUP_CHARACTERS = 1 << 25
-MAX_PROBLEMS = 10  # named for one file; a hostile one could make millions
-_CRAWL = re.compile(r"CC-MAIN-\d{4}-\d{2}")
+_FILES = 256  # that one merge reads at most
+_ROWS, _BYTES = 1 << 20, 160 << 20  # of a file of candidates, before repeats are dropped
 
 
-def extract(inputs: Sequence[str], output: str, *, options: engine.Options) -> Outcome:
-    """Reads WAT files (paths, folders, patterns; plain or gzip) and writes `<output>/<stem>.parquet` for each.
+@dataclass(frozen=True)
+class Settings:
+    """What is extracted, and how it goes about.
 
-    Counts: `in` image links = `kept` rows + `dropped:<why>`; for information `records` of WAT, `pages` with an image,
-    `bad_record` (damaged, or no JSON). A file that is cut gives the rows before the cut, and a problem.
-    More inputs in a later call add their files; the earlier ones must be named again.
-    Raises InputError if a file is no WAT, or if the output holds what was made of other inputs.
+    `text` is what stands in the column of that name: the alt text (or link text), the page's title, or both; it changes
+    neither rows nor uids. `parts`: the files are worked on in so many parts, one after the other (default: of 256 files
+    each), and `scratch`, a folder for their rows (default: within the output), is emptied in between. Where Spark works on
+    several machines, all must see it. Neither of the two changes a byte of the result.
     """
-    files = sources.find(inputs, SUFFIXES)
-    if not options.overwrite:
-        _refuse_others(output, {f.stem for f in files})
-    run = Run(output, "extract", VERSION, {})
-    units = [engine.Unit(f.stem, f.digest, (f.path, store.join(output, f.stem + ".parquet"))) for f in files]
-    return engine.run(run, units, extract_file, options)
+
+    documents: Documents = "image"
+    text: Text = "alt"
+    opted_out: bool = False
+    parts: int | None = None
+    scratch: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.documents not in DOCUMENTS:
+            raise InputError(repr(self.documents), where="--documents", expected=", ".join(DOCUMENTS))
+        if self.text not in TEXTS:
+            raise InputError(repr(self.text), where="--text", expected=", ".join(TEXTS))
+        if self.parts is not None and self.parts < 1:
+            raise InputError(str(self.parts), where="--parts", expected="at least 1")
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(self.documents, self.opted_out)
+
+
+def extract(sources: Sequence[Source], output: str, settings: Settings, *, options: engine.Options) -> Outcome:
+    """Reads WAT, WARC and ARC files and writes `<output>/00000.parquet`, …: each (url, alt) once, ordered by a hash of the uid.
+
+    Of equal rows that of the first source (in order of stems) survives, of its first record and link. Counts: `in` links =
+    `kept` rows + `dropped:<why>`; for information as `Scan` has them. A file that is damaged gives what can be read of it,
+    and a problem; one that cannot be read at all is a problem too. `<output>/_sources.jsonl` tells what became of each.
+    A rerun tries those again that failed, once the others are done. Raises InputError if no file is an archive.
+    """
+    identity: dict[str, Any] = {"documents": settings.documents, "opted_out": settings.opted_out}
+    digest = digest_of([[s.stem, s.digest] for s in sources])
+    run = Run(output, "extract", VERSION, {**identity, "text": settings.text}, (digest,))
+    manifest = None if options.overwrite else run.finished()
+    if manifest is not None and not manifest["failed"]:
+        return engine.recall(run, options) or Outcome()
+    run.claim(overwrite=options.overwrite)
+    return _Job(sources, output, settings, replace(options, overwrite=False), identity).run(run)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What came of the sources of one part: outcomes and failures by stem, and the files of runs to merge."""
+
+    outcomes: dict[str, Outcome]
+    failed: dict[str, engine.Failed]
+    paths: list[str]
+
+
+@dataclass
+class _Job:
+    sources: Sequence[Source]
+    output: str
+    settings: Settings
+    options: engine.Options
+    identity: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self.hidden = store.join(self.output, ".winnow")
+        self.scratch = self.settings.scratch or store.join(self.hidden, "scratch")
+        number = min(len(self.sources), self.settings.parts or -(-len(self.sources) // _FILES))
+        borders = [len(self.sources) * k // number for k in range(number + 1)]
+        # Each in a row, so that "the first source" means the same whatever their number.
+        self.parts = [self.sources[a:b] for a, b in itertools.pairwise(borders)]
+
+    def run(self, run: Run) -> Outcome:
+        reads: list[_Read] = []
+        for part in range(len(self.parts)):
+            if (read := self._part(part)) is None:
+                index, number = self.options.part
+                Progress.note(f"extract: part {index}/{number} is done, others are not yet", quiet=self.options.quiet)
+                return Outcome()
+            reads.append(read)
+        outcomes = {stem: outcome for read in reads for stem, outcome in read.outcomes.items()}
+        failed = {stem: failure for read in reads for stem, failure in read.failed.items()}
+        if not outcomes:
+            first = next(iter(failed.values()))
+            raise first.input_error or WorkFailed(first.message)
+        total = sum(outcomes.values(), Outcome(dict.fromkeys(COUNTS, 0)))
+        units = self._merges([path for read in reads for path in read.paths], outcomes, self.output, self.settings.text)
+        self._keep_only(units)
+        rows = self._merge(run, units)
+        total = Outcome(
+            _reconciled(total.counts, rows), (*total.problems, *(failure.message for failure in failed.values()))
+        ).check()
+        self._report(outcomes, failed)
+        run.finish(total, failed=sorted(failed), files=len(units))
+        if failed:
+            stay = f"the rows of the others stay in {self.scratch}, and a rerun tries these again"
+            Progress.note(
+                f"extract: {len(failed)} of {len(self.sources)} files were not read; {stay}", quiet=self.options.quiet
+            )
+        else:
+            store.remove_tree(store.join(self.hidden, "parts"))
+            store.remove_tree(self._rows(0))
+        return total
+
+    def _part(self, part: int) -> _Read | None:
+        """A part's sources as runs, merged if there are several parts; None if other calls have not done theirs yet."""
+        sources, several = self.parts[part], len(self.parts) > 1
+        digest = digest_of([[s.stem, s.digest] for s in sources])
+        merged = Run(store.join(self.hidden, "parts", f"{part:05d}"), "extract_part", VERSION, self.identity, (digest,))
+        if several and (manifest := merged.finished()) is not None:
+            told = {stem: Outcome(of["counts"], tuple(of["problems"])) for stem, of in manifest["sources"].items()}
+            return _Read(told, {}, manifest["paths"])
+        folder = self._rows(part)
+        units = [
+            engine.Unit(s.stem, s.digest, (s.path, store.join(folder, s.stem + ".parquet"), self.settings.wanted))
+            for s in sources
+        ]
+        label = f"extract {part + 1}/{len(self.parts)}" if several else "extract"
+        done = engine.do(
+            Run(folder, "extract_rows", VERSION, self.identity), units, extract_file, self.options, lenient=True, label=label
+        )
+        if len(done.outcomes) + len(done.failed) < len(units):
+            return None
+        paths = [unit.args[1] for unit in units if unit.name in done.outcomes]
+        if not several or not paths:
+            return _Read(done.outcomes, done.failed, paths)
+        merges = self._merges(paths, done.outcomes, merged.output, None)
+        self._merge(merged, merges)
+        paths = [unit.args[3] for unit in merges]
+        if not done.failed:
+            kept = {stem: {"counts": o.counts, "problems": o.problems} for stem, o in done.outcomes.items()}
+            merged.finish(Outcome(), sources=kept, paths=paths)
+            store.remove_tree(folder)
+        return _Read(done.outcomes, done.failed, paths)
+
+    def _rows(self, part: int) -> str:
+        return store.join(self.scratch, f"rows-{part:05d}")
+
+    def _merges(self, paths: list[str], outcomes: dict[str, Outcome], target: str, text: Text | None) -> list[engine.Unit]:
+        """A unit for each range of hashes, as many as make files of a handy size."""
+        rows, size = (sum(o.counts[name] for o in outcomes.values()) for name in ("kept", "bytes"))
+        ranges = runs.bounds(max(1, -(-rows // _ROWS), -(-size // _BYTES)))
+        read = digest_of([len(ranges), sorted(outcomes)])
+        return [
+            engine.Unit(f"{k:05d}", read, (paths, low, high, store.join(target, f"{k:05d}.parquet"), text))
+            for k, (low, high) in enumerate(ranges)
+        ]
+
+    def _merge(self, run: Run, units: list[engine.Unit]) -> int:
+        """Rows that were written."""
+        done = engine.do(run, units, merge_range, replace(self.options, part=(0, 1)), label="merge")
+        if done.failed:
+            lines = "\n".join(f"  {name}: {failure.message}" for name, failure in done.failed.items())
+            raise WorkFailed(f"extract: {len(done.failed)} of {len(units)} merges failed\n{lines}\n  → run again to retry them")
+        return done.total.counts["rows"]
+
+    def _keep_only(self, units: list[engine.Unit]) -> None:
+        """Removes files of an earlier run with fewer sources that could be read."""
+        for file in set(store.list_files(self.output, ".parquet")) - {f"{unit.name}.parquet" for unit in units}:
+            store.remove_tree(store.join(self.output, file))
+
+    def _report(self, outcomes: dict[str, Outcome], failed: dict[str, engine.Failed]) -> None:
+        lines = []
+        for source in self.sources:
+            outcome = outcomes.get(source.stem, Outcome())
+            problems = [failed[source.stem].message] if source.stem in failed else list(outcome.problems)
+            status = "failed" if source.stem in failed else "damaged" if problems else "read"
+            line = {"source": source.path, "status": status, "problems": problems, "counts": outcome.counts}
+            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+        store.write_bytes(store.join(self.output, REPORT), "".join(lines).encode())
 
 
 def extract_file(unit: engine.Unit) -> Outcome:
-    """One WAT file (`args` = its path, the parquet file to write). Memory grows with the number of rows kept, 16 bytes each."""
-    path, target = unit.args
-    crawl = found[0] if (found := _CRAWL.search(path)) else None
+    """One archive file (`args` = its path, the file of runs to write, what is wanted). Memory is bounded."""
+    path, target, wanted = unit.args
+    written = Counter[str]()
     with store.open_input(path) as file, store.atomic(target) as out:
-        scan = Scan(path, file)
-        with pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer:
-            for rows in _groups(scan.rows()):
-                writer.write_batch(_table(rows, crawl, store.name(path)))
+        scan = Scan(path, file, wanted)
+        runs.write(out, _counted(scan, crawl_of(path), store.name(path), written))
         scan.check()
-    return scan.outcome()
+    outcome = scan.outcome()
+    outcome.counts["dropped:duplicate"] = outcome.counts["kept"] - written["rows"]
+    outcome.counts["kept"] = written["rows"]
+    return outcome + Outcome({"bytes": written["bytes"]})
 
 
-def _refuse_others(output: str, stems: set[str]) -> None:
-    """Candidates of inputs that are not named would be part of the pool, yet of no count."""
-    held = store.list_files(output, ".parquet") if store.is_dir(output) else []
-    if others := [f for f in held if f.removesuffix(".parquet") not in stems]:
-        raise InputError(
-            f"made of an input that is not named now ({len(others)} such files)",
-            where=store.join(output, others[0]),
-            expected="an empty folder, or one with candidates of the same inputs",
-            fix="name the earlier inputs as well, choose another --output, or replace all with --overwrite",
-        )
+def _counted(scan: Scan, crawl: str | None, source_file: str, written: Counter[str]) -> Iterator[pa.Table]:
+    for batch in scan.batches():
+        run = runs.make(batch, crawl, source_file)
+        written.update(rows=len(run), bytes=runs.size(run))
+        yield run
 
 
-class Scan:
-    """Rows of one WAT file, deduplicated, with counts and problems once they are all read."""
-
-    def __init__(self, path: str, file: IO[bytes]) -> None:
-        self.path, self.file = path, file
-        self.counts: Counter[str] = Counter()
-        self.kinds: Counter[str] = Counter()  # types of the records read
-        self.damages: list[str] = []
-
-    def rows(self) -> Iterator[wat.Row]:
-        """Those of one page are held until a record about another follows, as its detected language comes behind them."""
-        seen: set[bytes] = set()
-        held: list[wat.Row] = []
-        about = None
-        for record in self._records():
-            page = wat.parse(record.content, record.target)
-            self.counts.update(page.counts)
-            if page.rows or record.target != about:
-                yield from held
-                held, about = self._new(page.rows, seen), record.target
-            elif held and held[0].content_language is None and (language := wat.detected_language(record.content)):
-                held = wat.with_language(held, language)
-        yield from held
-
-    def _records(self) -> Iterator[warc.Record]:
-        """The records of JSON; all others and damaged places are counted."""
-        for found in warc.read(self.file):
-            if isinstance(found, warc.Damage):
-                self._damaged(found)
-            elif found.type == "metadata" and found.headers.get("content-type", "").startswith("application/json"):
-                self.counts["records"] += 1
-                yield found
-            else:
-                self.kinds[found.type] += 1
-
-    def _new(self, rows: Sequence[wat.Row], seen: set[bytes]) -> list[wat.Row]:
-        """The rows whose uid has not been seen, which it then has."""
-        new = []
-        for row in rows:
-            if (key := bytes.fromhex(row.uid)) in seen:
-                self.counts["dropped:duplicate"] += 1
-                continue
-            seen.add(key)
-            new.append(row)
-        self.counts["kept"] += len(new)
-        return new
-
-    def check(self) -> None:
-        """Raises InputError if what was read was no WAT."""
-        expected = "a WAT file: WARC records of type metadata that hold JSON"
-        if self.counts["records"] or (self.damages and not self.kinds):
-            return
-        if not self.kinds:
-            raise InputError("no WARC record in this file", where=self.path, expected=expected)
-        if others := sorted(self.kinds.keys() - {"warcinfo"}):
-            raise InputError(f"a WARC file with records of type {', '.join(others)}", where=self.path, expected=expected)
-
-    def outcome(self) -> Outcome:
-        problems = self.damages[:MAX_PROBLEMS]
-        if more := len(self.damages) - len(problems):
-            problems.append(f"{self.path}: {more} more damaged places")
-        return Outcome({name: self.counts[name] for name in COUNTS}, tuple(problems))
-
-    def _damaged(self, damage: warc.Damage) -> None:
-        if damage.kind != "cut":
-            self.counts["bad_record"] += 1
-        if damage.kind in ("cut", "gzip"):
-            self.damages.append(f"{self.path}: {damage}")
+def merge_range(unit: engine.Unit) -> Outcome:
+    """One range of hashes (`args` = the files of runs, low, high, the file to write, and the text; None writes a run)."""
+    paths, low, high, target, text = unit.args
+    table = runs.merge(paths, low, high)
+    with store.atomic(target) as out:
+        if text is None:
+            runs.write(out, [table])
+        else:
+            pq.write_table(candidates(table, text), out, compression="zstd")
+    return Outcome({"rows": len(table)})
 
 
-def _groups(rows: Iterator[wat.Row]) -> Iterator[list[wat.Row]]:
-    """Lists of rows, each bounded in rows and in characters."""
-    group: list[wat.Row] = []
-    characters = 0
-    for row in rows:
-        group.append(row)
-        characters += len(row.url) + len(row.text) + len(row.alt) + len(row.page_title or "") + len(row.page_url)
-        if len(group) >= GROUP_ROWS or characters >= GROUP_CHARACTERS:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group
+def candidates(run: pa.Table, text: Text) -> pa.Table:
+    """The rows of a run as candidates."""
+    columns = {name: run[name] for name in SCHEMA.names if name in run.schema.names}
+    columns["uid"] = uids.unpack(uids.from_digests(run["uid"]))
+    columns["text"] = _text(run["caption"], run["page_title"], text)
+    return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-def _table(rows: Sequence[wat.Row], crawl: str | None, source_file: str) -> pa.RecordBatch:
-    fixed = {"crawl": crawl, "source_file": source_file}
-    columns: list[list[Any]] = [
-        [fixed[name]] * len(rows) if name in fixed else [getattr(row, name) for row in rows] for name in SCHEMA.names
-    ]
-    return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+def _text(caption: pa.ChunkedArray, title: pa.ChunkedArray, text: Text) -> pa.ChunkedArray:
+    if text == "alt":
+        return caption
+    title = pc.fill_null(title, "")
+    return title if text == "title" else pc.utf8_trim_whitespace(pc.binary_join_element_wise(caption, title, " "))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The job as a program of its own, for spark-submit. Returns the exit status."""
-    parser = argparse.ArgumentParser(description="WAT files → candidates (parquet, one file each).")
-    parser.add_argument("input", nargs="+", help="WAT files, folders or patterns")
-    parser.add_argument("--output", required=True, help="folder for the candidates")
-    parser.add_argument("--engine", choices=("local", "spark"), default="spark" if submitted() else "local")
-    parser.add_argument("--workers", type=int)
-    parser.add_argument("--overwrite", action="store_true")
-    given = parser.parse_args(arguments)
-    try:
-        outcome = extract(given.input, given.output, options=engine.Options(given.engine, given.workers, given.overwrite))
-    except WinnowError as e:
-        print(e, file=sys.stderr)
-        return e.exit_code
-    for name, count in outcome.counts.items():
-        print(f"{name}: {count}")
-    for problem in outcome.problems:
-        print(problem, file=sys.stderr)
-    return 1 if outcome.problems else 0
+def _reconciled(counts: dict[str, int], rows: int) -> dict[str, int]:
+    """The counts of all files, with the repeats among them."""
+    names = {name: n for name, n in counts.items() if name != "bytes"}
+    return names | {"kept": rows, "dropped:duplicate": names["dropped:duplicate"] + names["kept"] - rows}
 
 
 if __name__ == "__main__":
-    # By its module's name, so that worker processes find the functions that they are sent.
-    from pipeline.extract.job import main as program
+    # The command by its module's name, so that worker processes find the functions that they are sent.
+    from pipeline.cli import main
+    from pipeline.spark import submitted
 
-    sys.exit(program())
+    sys.argv[1:1] = ["extract", *(["--engine", "spark"] if submitted() else [])]
+    main()

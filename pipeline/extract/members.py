@@ -31,7 +31,7 @@ class Members:
         self.offset = file.tell()
         self._buffer, self._ended = b"", False
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[bytes | bytearray]:
         at = 0
         while True:
             end = self._buffer.find(_MAGIC, at + _LEAST)
@@ -63,17 +63,16 @@ class Members:
         return True
 
 
-def _unpack(member: bytes, limit: int) -> bytes | None:
+def _unpack(member: bytes, limit: int) -> bytearray | None:
     """What these bytes unpack to if they are one member and no more; None if they are not."""
     size = int.from_bytes(member[-4:], "little")
     if not member.startswith(_MAGIC) or not 0 < size <= limit:
         return None
     try:
-        data: bytes = deflate.gzip_decompress(member, size)
+        data: bytearray = deflate.gzip_decompress(member, size)
     except deflate.DeflateError:
         return None
-    # libdeflate takes no notice of what follows a member.
-    return data if deflate.crc32(data).to_bytes(4, "little") == member[-8:-4] else None
+    return data
 
 
 def _unpack_slowly(start: bytes) -> tuple[bytes | None, int]:

@@ -46,6 +46,11 @@ class Base:
                 self.url = resolve(base, Base(page))
 
     @functools.cached_property
+    def scheme(self) -> str:
+        """What stands before an address that begins with two slashes; empty if the base is no http(s) url."""
+        return f"{urlsplit(self.host).scheme}:" if self.host else ""
+
+    @functools.cached_property
     def folder(self) -> str:
         """What stands before an address that begins with a name; empty if the base is no http(s) url."""
         if _PLAIN.fullmatch(self.url) and "//" not in (path := self.url[8:]) and "/." not in path:
@@ -74,6 +79,8 @@ def resolve(address: str, base: Base) -> str:
     """
     if _PLAIN.fullmatch(address):
         return address
+    if address.startswith("//") and base.scheme and _PLAIN.fullmatch(whole := base.scheme + address):
+        return whole
     if _ROOTED.fullmatch(address) and base.host:
         return base.host + address
     if _BELOW.fullmatch(address) and base.folder:

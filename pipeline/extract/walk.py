@@ -7,22 +7,22 @@ Crawl's extractor at all is left to `wat.parse`, which says what is right. Indic
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
+Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]  # the same bytes, by eights
+Offsets = NDArray[np.int32]
+Out = tuple[Bytes, Offsets, Bytes, Offsets, Bytes, Numbers]  # alts, their ends, addresses, their ends, kinds, rest
 
-# How an address stands to its page: whole, behind the page's host, behind its folder (see `urls`).
-WHOLE, ROOTED, BELOW = 0, 1, 2
-# The answers of `walk`.
-FOUND, NOTHING, UNUSUAL = 0, 1, 2
+# How an address stands to its page: whole, or behind the page's scheme, its host, its folder (see `urls`).
+WHOLE, HOSTED, ROOTED, BELOW = 0, 1, 2, 3
+DATA = 4  # `data:` and the picture itself
 # Where `walk` puts what it found in `facts`: counts, then [start, end) of JSON values, 0 if absent.
-LINKS, NO_TEXT, REST, HEADERS, METAS, TITLE, BASE = 0, 1, 2, 3, 5, 7, 9
-FACTS = 11
+ROWS, LINKS, NO_TEXT, SCHEME, REST, RELATIVE, HEADERS, METAS, TITLE, BASE = 0, 1, 2, 3, 4, 5, 6, 8, 10, 12
+FACTS = 14
 SMALLEST = len('{"path":"IMG@/src"}')
 
 
@@ -47,50 +47,46 @@ _ENVELOPE, _PAYLOAD, _RESPONSE = map(_bytes, ("Envelope", "Payload-Metadata", "H
 _HEADERS, _HTML, _HEAD, _LINKS = map(_bytes, ("Headers", "HTML-Metadata", "Head", "Links"))
 _METAS, _TITLE, _BASE = map(_bytes, ("Metas", "Title", "Base"))
 _PATH, _URL, _ALT, _IMAGE = map(_bytes, ("path", "url", "alt", "IMG@/src"))
-_FIRST = _bytes('{"path":"')
-_HTTP, _HTTPS = map(_bytes, ("http://", "https://"))
+_OTHER, _SUCH = _bytes('{"path":"'), _bytes('{"path":"IMG@/src"')
+# How far a search may go on where it met this byte at the place of the last one (Horspool 1980).
+_STRIDES = np.full(256, len(_SUCH), np.int64)
+_STRIDES[_SUCH[:-1]] = np.arange(len(_SUCH) - 1, 0, -1)
+_HTTP, _HTTPS, _DATA = map(_bytes, ("http://", "https://", "data:"))
 
 _QUOTE, _BACKSLASH, _COLON, _COMMA = map(ord, '"\\:,')
 _OPEN, _CLOSE, _LEFT, _RIGHT = map(ord, "{}[]")
-_ONES, _HIGH, _QUOTES, _BACKSLASHES = (np.uint64(0x0101010101010101 * c) for c in (1, 0x80, _QUOTE, _BACKSLASH))
+_ONES, _HIGH, _RIGHTS = (np.uint64(0x0101010101010101 * c) for c in (1, 0x80, _RIGHT))
 _SPACE, _SLASH, _DOT, _MARK, _AMPERSAND = map(ord, " /.?&")
 
 compiled = njit(cache=True, boundscheck=True, nogil=True)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _skip_space(b: Bytes, i: int) -> int:
     while b[i] == 32 or 9 <= b[i] <= 13:
         i += 1
     return i
 
 
-@compiled  # type: ignore[untyped-decorator]
-def _skip_string(b: Bytes, w: Words, i: int) -> int:
+@compiled
+def _skip_string(b: Bytes, i: int) -> int:
     """Behind the closing quote of the string that begins at `i`."""
     i += 1
     while True:
-        if i & 7 == 0:
-            # Eight bytes at once: v - 0x01… borrows into the high bit of a byte of v that is 0 (Mycroft 1987).
-            while i >> 3 < len(w):
-                quotes, backslashes = w[i >> 3] ^ _QUOTES, w[i >> 3] ^ _BACKSLASHES
-                if ((quotes - _ONES) & ~quotes | (backslashes - _ONES) & ~backslashes) & _HIGH:
-                    break
-                i += 8
         c = b[i]
         if c == _QUOTE:
             return i + 1
         i += 2 if c == _BACKSLASH else 1
 
 
-@compiled  # type: ignore[untyped-decorator]
-def _skip_value(b: Bytes, w: Words, i: int) -> int:
+@compiled
+def _skip_value(b: Bytes, i: int) -> int:
     """Behind the value that begins at `i`."""
     depth = 0
     while True:
         c = b[i]
         if c == _QUOTE:
-            i = _skip_string(b, w, i)
+            i = _skip_string(b, i)
         elif c == _OPEN or c == _LEFT:
             depth += 1
             i += 1
@@ -108,7 +104,24 @@ def _skip_value(b: Bytes, w: Words, i: int) -> int:
             return i
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
+def _skip_flat(b: Bytes, w: Words, i: int) -> int:
+    """Behind the array of flat objects, the last of which ends with a string, that `i` lies in (between two of them, or at its
+    bracket); -1 if that cannot be told for sure."""
+    while True:
+        if i & 7 == 0:
+            # Eight bytes at once: v - 0x01… borrows into the high bit of a byte of v that is 0 (Mycroft 1987).
+            while i >> 3 < len(w):
+                v = w[i >> 3] ^ _RIGHTS
+                if (v - _ONES) & ~v & _HIGH:
+                    break
+                i += 8
+        if b[i] == _RIGHT and b[i - 1] == _CLOSE:
+            return i + 1 if b[i - 2] == _QUOTE and b[i - 3] != _BACKSLASH else -1
+        i += 1
+
+
+@compiled
 def _is(b: Bytes, start: int, end: int, word: Bytes) -> bool:
     if end - start != len(word):
         return False
@@ -118,8 +131,8 @@ def _is(b: Bytes, start: int, end: int, word: Bytes) -> bool:
     return True
 
 
-@compiled  # type: ignore[untyped-decorator]
-def _next_key(b: Bytes, w: Words, i: int) -> tuple[int, int, int]:
+@compiled
+def _next_key(b: Bytes, i: int) -> tuple[int, int, int]:
     """(start, end, start of the value) of the key at or behind `i`, within an object; start = 0 where the object ends, at
     the third number; -1 where this is no JSON."""
     i = _skip_space(b, i)
@@ -129,70 +142,73 @@ def _next_key(b: Bytes, w: Words, i: int) -> tuple[int, int, int]:
         return 0, 0, i + 1
     if b[i] != _QUOTE:
         return -1, 0, 0
-    end = _skip_string(b, w, i)
+    end = _skip_string(b, i)
     value = _skip_space(b, end)
     if b[value] != _COLON:
         return -1, 0, 0
     return i + 1, end - 1, _skip_space(b, value + 1)
 
 
-@compiled  # type: ignore[untyped-decorator]
-def _enter(b: Bytes, w: Words, i: int, word: Bytes) -> int:
+@compiled
+def _enter(b: Bytes, i: int, word: Bytes) -> int:
     """Start of the value of a key of the object at `i`; -1 if it has none, or this is no object."""
     if i < 0 or b[i] != _OPEN:
         return -1
     i += 1
     while True:
-        start, end, value = _next_key(b, w, i)
+        start, end, value = _next_key(b, i)
         if start <= 0:
             return -1
         if _is(b, start, end, word):
             return value
-        i = _skip_value(b, w, value)
+        i = _skip_value(b, value)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
+def _is_located(b: Bytes, i: int, end: int) -> bool:
+    """Whether a host of at least two labels, a slash, and whatever can stand unchanged in a url lie there."""
+    dots, label = 0, i
+    while i < end and b[i] != _SLASH:
+        if b[i] == _DOT:
+            if i == label:
+                return False
+            dots, label = dots + 1, i + 1
+        elif not _HOST[b[i]]:
+            return False
+        i += 1
+    if dots == 0 or i == label or i == end:
+        return False
+    while i < end:
+        if not _TAIL[b[i]]:
+            return False
+        i += 1
+    return True
+
+
+@compiled
 def _address(b: Bytes, i: int, end: int) -> int:
-    """WHOLE, ROOTED or BELOW if `b[i:end]` is an address in which nothing has to be resolved or repaired; else -1."""
+    """How an address stands to its page if nothing in it has to be resolved or repaired, or DATA; else -1."""
+    start = i
     if i == end:
         return -1
     if b[i] == _SLASH:
+        if i + 1 < end and b[i + 1] == _SLASH:
+            return HOSTED if _is_located(b, i + 2, end) else -1
         kind = ROOTED
-    elif _NAME[b[i]]:
+    else:
         kind = BELOW
-        start = i
+        if not _NAME[b[i]]:
+            return -1
         while i < end and b[i] != _SLASH and b[i] != _MARK:
             if b[i] == _COLON:
-                kind = WHOLE
-                break
+                if _is(b, start, i + 1, _DATA):
+                    return DATA
+                if i + 3 > end or not (_is(b, start, i + 3, _HTTP) or _is(b, start, i + 3, _HTTPS)):
+                    return -1
+                return WHOLE if _is_located(b, i + 3, end) else -1
             if not _SAFE[b[i]]:
                 return -1
             i += 1
-        if kind == WHOLE:
-            if i + 3 <= end and _is(b, start, i + 3, _HTTP):
-                i += 3
-            elif i + 3 <= end and _is(b, start, i + 3, _HTTPS):
-                i += 3
-            else:
-                return -1
-            dots, label = 0, i
-            while i < end and b[i] != _SLASH:
-                if b[i] == _DOT:
-                    if i == label:
-                        return -1
-                    dots, label = dots + 1, i + 1
-                elif not _HOST[b[i]]:
-                    return -1
-                i += 1
-            if dots == 0 or i == label or i == end:
-                return -1
-            while i < end:
-                if not _TAIL[b[i]]:
-                    return -1
-                i += 1
-            return WHOLE
-    else:
-        return -1
     # A path whose parts are neither empty nor begin with a dot, and perhaps a query.
     while i < end and b[i] == _SLASH:
         i += 1
@@ -202,18 +218,16 @@ def _address(b: Bytes, i: int, end: int) -> int:
             if not _SAFE[b[i]]:
                 return -1
             i += 1
-    if i < end:
+    if i < end and i + 1 == end:
+        return -1
+    while i + 1 < end:
         i += 1
-        if i == end:
+        if not _QUERY[b[i]]:
             return -1
-        while i < end:
-            if not _QUERY[b[i]]:
-                return -1
-            i += 1
     return kind
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _is_plain(b: Bytes, i: int, end: int) -> bool:
     """Whether an alt text is its own caption: sound UTF-8, no entity, single spaces between words and no other white space."""
     if b[i] == _SPACE or b[end - 1] == _SPACE:
@@ -244,7 +258,9 @@ def _is_plain(b: Bytes, i: int, end: int) -> bool:
             third = b[i + 2]
             if (
                 (c == 0xE1 and second == 0x9A and third == 0x80)  # U+1680
-                or (c == 0xE2 and second == 0x80 and (third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF))  # U+2000…
+                or (
+                    c == 0xE2 and second == 0x80 and (third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF)
+                )  # U+2000…
                 or (c == 0xE2 and second == 0x81 and third == 0x9F)  # U+205F
                 or (c == 0xE3 and second == 0x80 and third == 0x80)  # U+3000
             ):
@@ -253,7 +269,19 @@ def _is_plain(b: Bytes, i: int, end: int) -> bool:
     return True
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
+def _find_image(b: Bytes, i: int, end: int) -> int:
+    """Where the next link that says first that it is an image begins; -1 if there is none."""
+    last = len(_SUCH) - 1
+    while i + last < end:
+        c = b[i + last]
+        if c == _SUCH[last] and _is(b, i, i + len(_SUCH), _SUCH):
+            return i
+        i += _STRIDES[c]
+    return -1
+
+
+@compiled
 def _copy(source: Bytes, start: int, end: int, target: Bytes, at: int) -> int:
     """Behind the copy."""
     for k in range(end - start):
@@ -261,30 +289,36 @@ def _copy(source: Bytes, start: int, end: int, target: Bytes, at: int) -> int:
     return at + end - start
 
 
-@compiled  # type: ignore[untyped-decorator]
-def _links(b: Bytes, w: Words, i: int, captioned: bool, rows: int, offsets: Any, kinds: Any, data: Bytes, rest: Any, facts: Any) -> tuple[int, int]:
-    """(behind the array of links at `i`, rows in all); 0 for the former if a link is no object."""
+@compiled
+def _links(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, facts: Numbers) -> int:
+    """Takes in the array of links at `i`; behind it, or a negative number if it is none of flat objects."""
+    alts, alt_ends, addresses, address_ends, kinds, rest = out
+    rows = facts[ROWS]
     i = _skip_space(b, i + 1)
     while b[i] != _RIGHT:
         if b[i] == _COMMA:
             i = _skip_space(b, i + 1)
         if b[i] != _OPEN:
-            return 0, rows
-        if _is(b, i, i + len(_FIRST), _FIRST) and not _is(b, i + len(_FIRST), i + len(_FIRST) + len(_IMAGE), _IMAGE):
-            i = _skip_space(b, _skip_value(b, w, i))  # most links are others, and say so first
+            return -1
+        if _is(b, i, i + len(_OTHER), _OTHER) and not _is(b, i, i + len(_SUCH), _SUCH):
+            # Most links are others and say so first. Unescaped quotes cannot stand within a string, so what is found is one.
+            following = _find_image(b, i, stop)
+            if following < 0:
+                facts[ROWS] = rows
+                return _skip_flat(b, w, i)
+            i = following
             continue
-        begin, image = i, False
-        odd = False  # a value of another type than text
+        begin, image, odd = i, False, False
         url = url_end = alt = alt_end = 0
         i += 1
         while True:
-            start, end, value = _next_key(b, w, i)
+            start, end, value = _next_key(b, i)
             if start < 0:
-                return 0, rows
+                return -1
             if start == 0:
                 i = value
                 break
-            i = _skip_value(b, w, value)
+            i = _skip_value(b, value)
             if b[value] == _QUOTE:
                 if _is(b, start, end, _PATH):
                     image = _is(b, value + 1, i - 1, _IMAGE)
@@ -293,79 +327,89 @@ def _links(b: Bytes, w: Words, i: int, captioned: bool, rows: int, offsets: Any,
                 elif _is(b, start, end, _ALT):
                     alt, alt_end = value + 1, i - 1
             elif _is(b, start, end, _URL) or _is(b, start, end, _ALT):
-                odd = True
+                odd = True  # no text
+        if image:
+            facts[LINKS] += 1
+            kind = -1 if odd else _address(b, url, url_end)
+            if captioned and alt == alt_end and not odd:
+                facts[NO_TEXT] += 1
+            elif kind == DATA and _is_plain(b, alt, alt_end):
+                facts[SCHEME] += 1
+            elif kind < 0 or kind == DATA or (alt != alt_end and not _is_plain(b, alt, alt_end)):
+                rest[facts[REST], 0], rest[facts[REST], 1] = begin, i
+                facts[REST] += 1
+            else:
+                alt_ends[rows + 1] = _copy(b, alt, alt_end, alts, alt_ends[rows])
+                address_ends[rows + 1] = _copy(b, url, url_end, addresses, address_ends[rows])
+                kinds[rows] = kind
+                facts[RELATIVE] += kind != WHOLE
+                rows += 1
         i = _skip_space(b, i)
-        if not image:
-            continue
-        facts[LINKS] += 1
-        if captioned and alt == alt_end and not odd:
-            facts[NO_TEXT] += 1
-            continue
-        kind = -1 if odd else _address(b, url, url_end)
-        if kind < 0 or (alt != alt_end and not _is_plain(b, alt, alt_end)):
-            rest[facts[REST], 0], rest[facts[REST], 1] = begin, i
-            facts[REST] += 1
-            continue
-        middle = _copy(b, alt, alt_end, data, offsets[2 * rows])
-        offsets[2 * rows + 1] = middle
-        offsets[2 * rows + 2] = _copy(b, url, url_end, data, middle)
-        kinds[rows] = kind
-        rows += 1
-    return i + 1, rows
+    facts[ROWS] = rows
+    return i + 1
 
 
-@compiled  # type: ignore[untyped-decorator]
-def walk(b: Bytes, w: Words, i: int, captioned: bool, rows: int, offsets: Any, kinds: Any, data: Bytes, rest: Any, facts: Any) -> tuple[int, int]:
-    """Finds the image links of one record, `b` = its JSON; (FOUND, NOTHING or UNUSUAL, rows in all).
-
-    Row r is appended as `data[offsets[2r]:offsets[2r+1]]`, the alt text, and `data[offsets[2r+1]:offsets[2r+2]]`, the
-    address, with its kind in `kinds[r]`. `rest[:facts[REST]]` has [start, end) of the links that Python must look at.
-    Raises IndexError where the record is cut.
-    """
-    facts[:] = 0
-    i = _enter(b, w, _enter(b, w, _enter(b, w, _skip_space(b, i), _ENVELOPE), _PAYLOAD), _RESPONSE)
-    if i < 0 or b[i] != _OPEN:
-        return UNUSUAL, rows
+@compiled
+def _head(b: Bytes, w: Words, i: int, facts: Numbers) -> int:
+    """Notes the places of what the head at `i` states; behind it, or -1."""
     i += 1
     while True:
-        start, end, value = _next_key(b, w, i)
+        start, end, value = _next_key(b, i)
         if start <= 0:
-            break
-        if not _is(b, start, end, _HTML) or b[value] != _OPEN:
-            i = _skip_value(b, w, value)
+            return value if start == 0 else -1
+        flat = b[value] == _LEFT and b[value + 1] == _OPEN and not _is(b, start, end, _METAS)
+        i = _skip_flat(b, w, value) if flat else _skip_value(b, value)
+        if i < 0:
+            return -1
+        if _is(b, start, end, _METAS):
+            facts[METAS], facts[METAS + 1] = value, i
+        elif _is(b, start, end, _TITLE):
+            facts[TITLE], facts[TITLE + 1] = value, i
+        elif _is(b, start, end, _BASE):
+            facts[BASE], facts[BASE + 1] = value, i
+
+
+@compiled
+def _html(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, facts: Numbers) -> int:
+    """Takes in the HTML part at `i`; behind it, or -1."""
+    i += 1
+    while True:
+        start, end, value = _next_key(b, i)
+        if start <= 0:
+            return value if start == 0 else -1
+        if _is(b, start, end, _LINKS) and b[value] == _LEFT:
+            i = _links(b, w, value, stop, captioned, out, facts)
+        elif _is(b, start, end, _HEAD) and b[value] == _OPEN:
+            i = _head(b, w, value, facts)
+        else:
+            i = _skip_value(b, value)
+        if i < 0:
+            return -1
+
+
+@compiled
+def walk(b: Bytes, i: int, stop: int, captioned: bool, out: Out, facts: Numbers) -> bool:
+    """Takes in the image links of one record, whose JSON is `b[i:stop]`; False if it is built otherwise than it should be.
+
+    Row r of `facts[ROWS]`, which are appended to, is `alts[alt_ends[r]:alt_ends[r + 1]]`, `addresses[address_ends[r]:…]` and
+    its kind; `rest[:facts[REST]]` has [start, end) of the links that Python must look at. `facts` tells of this record, but
+    for ROWS. Raises IndexError where the record is cut.
+    """
+    facts[ROWS + 1 :] = 0
+    w = b[: len(b) >> 3 << 3].view(np.uint64)
+    i = _enter(b, _enter(b, _enter(b, _skip_space(b, i), _ENVELOPE), _PAYLOAD), _RESPONSE)
+    if i < 0 or b[i] != _OPEN:
+        return False
+    i += 1
+    while True:
+        start, end, value = _next_key(b, i)
+        if start <= 0:
+            return start == 0
+        if _is(b, start, end, _HTML) and b[value] == _OPEN:
+            i = _html(b, w, value, stop, captioned, out, facts)
+            if i < 0:
+                return False
+        else:
+            i = _skip_value(b, value)
             if _is(b, start, end, _HEADERS):
                 facts[HEADERS], facts[HEADERS + 1] = value, i
-            continue
-        i = value + 1
-        while True:
-            start, end, value = _next_key(b, w, i)
-            if start <= 0:
-                i = value
-                break
-            if _is(b, start, end, _LINKS) and b[value] == _LEFT:
-                i, rows = _links(b, w, value, captioned, rows, offsets, kinds, data, rest, facts)
-                if i == 0:
-                    return UNUSUAL, rows
-            elif _is(b, start, end, _HEAD) and b[value] == _OPEN:
-                i = value + 1
-                while True:
-                    start, end, value = _next_key(b, w, i)
-                    if start <= 0:
-                        i = value
-                        break
-                    i = _skip_value(b, w, value)
-                    if _is(b, start, end, _METAS):
-                        facts[METAS], facts[METAS + 1] = value, i
-                    elif _is(b, start, end, _TITLE):
-                        facts[TITLE], facts[TITLE + 1] = value, i
-                    elif _is(b, start, end, _BASE):
-                        facts[BASE], facts[BASE + 1] = value, i
-            else:
-                i = _skip_value(b, w, value)
-            if start < 0:
-                return UNUSUAL, rows
-        if start < 0:
-            return UNUSUAL, rows
-    if start < 0:
-        return UNUSUAL, rows
-    return FOUND if facts[LINKS] else NOTHING, rows

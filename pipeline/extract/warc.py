@@ -21,10 +21,8 @@ _VERSION = re.compile(rb"WARC/\d\.\d{1,2}[ \t]*\r?\n")
 # A version line and the first field name: what reading goes on at after damage.
 _NEXT = re.compile(rb"WARC/\d\.\d{1,2}[ \t]*\r?\n[A-Za-z][A-Za-z0-9-]*:")
 _LENGTH = re.compile("[0-9]{1,18}")
-# Fields of one line, in a header whose lines end in CR LF.
-_CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})\r\n(?![ \t])", re.IGNORECASE)
-_TYPE = re.compile(rb"\r\nwarc-type:([^\r\n]*)\r\n(?![ \t])", re.IGNORECASE)
-_TARGET = re.compile(rb"\r\nwarc-target-uri:([^\r\n]*)\r\n(?![ \t])", re.IGNORECASE)
+# As nearly all writers spell them; other spellings are found more slowly.
+_CONTENT_LENGTH, _TYPE, _TARGET = b"\r\nContent-Length: ", b"\r\nWARC-Type: ", b"\r\nWARC-Target-URI: "
 _BLANK = re.compile(rb"\r?\n\r?\n")
 
 
@@ -35,7 +33,7 @@ class Record:
     `data` begins with its header block, which ends at `start`, as does its content at `stop`.
     """
 
-    data: bytes
+    data: bytes | bytearray
     start: int
     stop: int
     offset: int
@@ -43,27 +41,28 @@ class Record:
 
     @property
     def content(self) -> bytes:
-        return self.data[self.start : self.stop]
+        return bytes(self.data[self.start : self.stop])
 
     @property
     def headers(self) -> dict[str, str]:
         """Its named fields: names in lower case, of repeated ones the first."""
-        return _fields(self.data[: self.start])
+        return _fields(bytes(self.data[: self.start]))
 
     @property
     def type(self) -> str:
-        return (self._quick(_TYPE) or self.headers.get("warc-type", "")).lower()
+        return self._field(_TYPE).lower()
 
     @property
     def target(self) -> str:
         """WARC-Target-URI, without the angle brackets that some writers put around it."""
-        found = self._quick(_TARGET) or self.headers.get("warc-target-uri", "")
-        return found.removeprefix("<").removesuffix(">")
+        return self._field(_TARGET).removeprefix("<").removesuffix(">")
 
-    def _quick(self, pattern: re.Pattern[bytes]) -> str | None:
-        """A field's value, None if it is absent or takes more than one line to say."""
-        found = pattern.search(self.data, 0, self.start)
-        return found[1].decode("utf-8", "replace").strip() if found else None
+    def _field(self, name: bytes) -> str:
+        at = self.data.find(name, 0, self.start) + len(name)
+        end = self.data.find(b"\r\n", at, self.start)
+        if at < len(name) or end < 0 or self.data[end + 2 : end + 3] in (b" ", b"\t"):  # absent, or folded
+            return self.headers.get(name[2:-2].decode().lower(), "")
+        return self.data[at:end].decode("utf-8", "replace").strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +113,18 @@ def read_at(file: IO[bytes], offset: int, skip: int, *, limit: int = MAX_CONTENT
     return _read_one(stream, limit)
 
 
-def _whole(data: bytes, offset: int) -> Record | None:
+def _whole(data: bytes | bytearray, offset: int) -> Record | None:
     """The record that these bytes are, none of them left over; None if they are anything else."""
     start, stop = data.find(b"\r\n\r\n") + 4, len(data) - 4
-    length = _CONTENT_LENGTH.search(data, 0, start)
-    if length is None or start + int(length[1]) != stop or not data.endswith(b"\r\n\r\n") or not _VERSION.match(data):
-        return None
-    return Record(data, start, stop, offset, 0)
+    length = data.find(_CONTENT_LENGTH, 0, start)
+    if (
+        length > 0
+        and data[length + len(_CONTENT_LENGTH) : start].split(b"\r\n", 1)[0] == b"%d" % (stop - start)
+        and data.endswith(b"\r\n\r\n")
+        and data.startswith((b"WARC/1.0\r\n", b"WARC/1.1\r\n"))
+    ):
+        return Record(data, start, stop, offset, 0)
+    return None
 
 
 def _read_one(stream: Stream, limit: int) -> Record | Damage:

@@ -20,6 +20,7 @@ import msgspec
 from pipeline.extract import optout, page
 from pipeline.extract.page import Page, Wanted
 from pipeline.extract.text import clean
+from pipeline.extract.warc import Record
 
 IMAGE = "IMG@/src"
 DETECTED = b"languages-cld2"
@@ -31,7 +32,7 @@ class BadRecord(ValueError):
 
 # Only what is read is typed, so that the decoder steps over the rest. What writers disagree about is Any.
 # gc=False: none of them can be part of a cycle, and there are a hundred and more a page.
-class _Link(msgspec.Struct, gc=False):
+class Link(msgspec.Struct, gc=False):
     path: Any = None
     url: Any = None
     alt: Any = None
@@ -46,7 +47,7 @@ class _Head(msgspec.Struct):
 
 class _Html(msgspec.Struct):
     Head: _Head | None = None
-    Links: list[_Link] | None = None
+    Links: list[Link] | None = None
 
 
 class _Response(msgspec.Struct):
@@ -126,14 +127,32 @@ def parse(content: bytes, page_url: str, wanted: Wanted = Wanted()) -> Page | No
 
 def describe(url: str, headers: Any, metas: Any, title: Any, base: Any) -> Page:
     """The page of these parts of a WAT record, each of any JSON type; with no links so far."""
-    metas, headers = _by_name(metas), _values(headers)
+    by_name, values = _by_name(metas) if metas else {}, _values(headers) if headers else {}
     return page.describe(
         url,
         base=base,
         title=title,
-        languages=(*metas["html@/lang"], *metas["content-language"], *headers["content-language"]),
-        objections=(*metas["robots"], *metas[optout.AGENT], *headers["x-robots-tag"]),
+        languages=(
+            *by_name.get("html@/lang", ()),
+            *by_name.get("content-language", ()),
+            *values.get("content-language", ()),
+        ),
+        objections=(*by_name.get("robots", ()), *by_name.get(optout.AGENT, ()), *values.get("x-robots-tag", ())),
     )
+
+
+def tells(headers: bytes, metas: bytes) -> tuple[bool, bool]:
+    """Whether these JSON texts can name a header, a meta element, that matters. Most do not, and need not be parsed."""
+    headers, metas = headers.lower(), metas.lower()
+    return (
+        any(name in headers for name in _HEADERS_IN_JSON) or b"\\u" in headers,
+        any(name in metas for name in _METAS_IN_JSON) or b"\\u" in metas,
+    )
+
+
+def may_detect(record: Record) -> bool:
+    """Whether a record may hold what the crawler's language detector made of a page."""
+    return record.data.find(DETECTED, record.start) >= 0
 
 
 def detected_language(content: bytes) -> str | None:
@@ -178,7 +197,7 @@ def _lenient(record: Any) -> _Response | None:
         part.get("Headers"),
         _Html(
             _Head(head.get("Metas"), head.get("Title"), head.get("Base")) if isinstance(head, dict) else None,
-            [_Link(x.get("path"), x.get("url"), x.get("alt"), x.get("text")) for x in links if isinstance(x, dict)]
+            [Link(x.get("path"), x.get("url"), x.get("alt"), x.get("text")) for x in links if isinstance(x, dict)]
             if isinstance(links, list)
             else None,
         ),
@@ -187,6 +206,8 @@ def _lenient(record: Any) -> _Response | None:
 
 _META_NAMES = {"html@/lang": "name", "content-language": "http-equiv", "robots": "name", optout.AGENT: "name"}
 _HEADER_NAMES = ("content-language", "x-robots-tag")
+_HEADERS_IN_JSON = tuple(name.encode() for name in _HEADER_NAMES)
+_METAS_IN_JSON = (*(name.encode() for name in _META_NAMES), b"html@\\/lang")
 
 
 def _by_name(metas: Any) -> Mapping[str, list[str]]:

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline import engine
 from pipeline.extract import warc
 from pipeline.extract.crawls import crawl, crawl_of
 from pipeline.extract.inputs import Kind, Source, find, list_inputs, sample
 from pools import patience, store
 from pools.errors import InputError, WorkFailed
+from pools.manifest import Outcome, Run
 from tests import stores
 from tests.pipeline import wats
 
@@ -127,7 +129,7 @@ def test_two_files_of_one_name_are_told(tmp_path: Path) -> None:
 def test_the_files_of_a_replay_are_named_like_those_of_an_extraction(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.warc.gz", "2.arc")
     (tmp_path / "l.lst").write_text("x.warc\n")
-    assert list_inputs([str(tmp_path), f"{tmp_path}/l.lst"], (".warc.gz",)) == [
+    assert list_inputs([str(tmp_path), *2 * [f"{tmp_path}/l.lst"], f"{tmp_path}/a/1.warc.gz"], (".warc.gz",)) == [
         (f"{tmp_path}/a/1.warc.gz", str(tmp_path)),
         (f"{tmp_path}/x.warc", None),
     ]
@@ -192,11 +194,12 @@ def test_lines_of_a_crawls_own_list_are_relative_to_the_folder_above_crawl_data(
         (b"a.wat\n\nx\xff\n", r"line 3: not text in UTF-8"),
         ("a.wat\n".encode("utf-16"), r"line 1: not text in UTF-8"),
         (b"a.wat\n" + b"x" * 4097, "line 2: longer than 4,096 characters"),
-        (b"a.wat\n" + "漢".encode() * 100_000, "line 2: longer than 4,096 characters"),
+        (b"a.wat\n" + "𝒳".encode() * 100_000, "line 2: longer than 4,096 characters"),
         (b"a.wat\nfolder/\n", "line 2: a folder"),
         (gzip.compress(b"a.wat\n" * 9000)[:-20], r"line \d+: broken gzip data"),
         (gzip.compress(b"a.wat\n")[:-8] + bytes(8), r"line 2: broken gzip data \(CRC"),
         (b"\x1f\x8b rubbish", "line 1: broken gzip data"),
+        (gzip.compress(b"")[:10] + b"\xff" * 20, "line 1: broken gzip data .*invalid"),
     ],
 )
 def test_what_is_no_list_is_told_with_its_line(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -208,7 +211,7 @@ def test_what_is_no_list_is_told_with_its_line(tmp_path: Path, content: bytes, p
 
 
 def test_a_line_may_be_as_long_as_a_path(tmp_path: Path) -> None:
-    (tmp_path / "l.txt").write_bytes(b"/" + "漢".encode() * 4095 + b"\r\n/b\n")
+    (tmp_path / "l.txt").write_bytes(b"/" + "𝒳".encode() * 4095 + b"\r\n/b\n")
     assert len(find([str(tmp_path / "l.txt")])) == 2
 
 
@@ -252,6 +255,7 @@ def test_all_files_of_a_crawl_from_one_request(common: stores.Files) -> None:
     assert [s.stem for s in found] == [base(n) for n in range(8)]
     assert all(s.digest == s.path for s in found)
     assert {path for _, path, _ in common.requests} == {LIST}
+    assert [method for method, _, _ in common.requests].count("GET") == 1
     with store.open_input(found[3].path) as file:
         (record,) = warc.read(file)
     assert isinstance(record, warc.Record)
@@ -264,6 +268,7 @@ def test_a_crawl_lies_on_the_web_in_a_mirror_or_in_memory(common: stores.Files, 
     roots = [common.root, str(tmp_path), f"{tmp_path}/", "memory://mirror"]
     samples = [crawl([ID], count=3, seed=1, root=root) for root in roots]
     assert [paths(s) for s in samples] == [[f"{r.rstrip('/')}/{line(n)}" for n in numbers(samples[0])] for r in roots]
+    assert samples[0] == sample(crawl([ID], root=common.root), 3, 1) != crawl([ID], count=3, root=common.root)
     warcs = crawl([ID], "warc", 3, 1, common.root)
     assert paths(warcs) == [f"{common.root}/{line(n, 'warc')}" for n in numbers(samples[0])]
 
@@ -331,6 +336,30 @@ def test_a_crawls_list_is_waited_for(common: stores.Files, waits: list[float]) -
     common.always[LIST] = 429
     with pytest.raises(WorkFailed, match=rf"{LIST}: gave up after 6 tries: ClientResponseError: 429"):
         crawl([ID], root=common.root)
+
+
+def read_length(unit: engine.Unit) -> Outcome:
+    """Writes how long a file is (`args` = its path, the file to write)."""
+    path, target = unit.args
+    store.write_bytes(target, str(len(store.read_bytes(path))).encode())
+    return Outcome({"in": 1, "kept": 1})
+
+
+# T19
+def test_a_store_that_goes_on_failing_fails_its_file_and_no_other(
+    common: stores.Files, waits: list[float], tmp_path: Path
+) -> None:
+    for n in (2, 4):
+        common.put("/" + LINES[n], b"12345")
+    common.faults["/" + LINES[2]] = [503] * 4
+    common.always["/" + LINES[3]] = 503
+    found = crawl([ID], root=common.root)[2:5]
+    units = [engine.Unit(s.stem, s.digest, (s.path, str(tmp_path / s.stem))) for s in found]
+    with pytest.raises(WorkFailed, match="1 of 3 units failed, 2 done") as told:
+        engine.run(Run(str(tmp_path), "reads", 1, {}), units, read_length, engine.Options(workers=0, quiet=True))
+    assert f"{base(3)}: {common.root}/{LINES[3]}: gave up after 6 tries: ClientResponseError: 503" in str(told.value)
+    assert waits == [1, 2, 1, 2, 4, 8, 16]
+    assert {f: (tmp_path / f).read_text() for f in store.list_files(str(tmp_path))} == {base(2): "5", base(4): "5"}
 
 
 @pytest.mark.parametrize(

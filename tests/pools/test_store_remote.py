@@ -139,6 +139,26 @@ def test_a_listing_is_whole_or_fails(throttled: type[stores.Throttled], waits: l
     assert store.list_files("throttled://b/none") == []
 
 
+def test_a_pattern_lists_no_folder_that_it_cannot_reach(throttled: type[stores.Throttled]) -> None:
+    throttled.content = {"b/1/x": b"", "b/1/2/x": b"", "b/1/2/3/x": b""}
+    throttled.errors["ls", "b/1/2"] = [PermissionError("no")]
+    assert store.find_glob("throttled://b/*/x") == ["throttled://b/1/x"]
+    assert throttled.errors["ls", "b/1/2"]
+    with pytest.raises(PermissionError):
+        store.find_glob("throttled://b/**/x")
+    assert store.find_glob("throttled://b/1/**/x") == [f"throttled://b/1/{name}" for name in ("2/3/x", "2/x", "x")]
+
+
+def test_an_answer_that_is_too_short_is_no_end(throttled: type[stores.Throttled], waits: list[float]) -> None:
+    throttled.content = {"b/f": bytes(100)}
+    throttled.errors["end", "b/f"] = lasting(OSError, 2)
+    assert store.read_bytes("throttled://b/f") == bytes(100)
+    assert waits == [1, 2]
+    throttled.errors["end", "b/f"] = lasting(OSError)
+    with pytest.raises(WorkFailed, match=r"b/f, byte 10: gave up after 6 tries: Retry: the file ended at byte 10 of 100"):
+        store.read_bytes("throttled://b/f")
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     content=st.binary(max_size=60),
@@ -185,6 +205,13 @@ def test_a_name_with_brackets_is_written_as_it_is() -> None:
     store.write_bytes("memory://brackets/a[1].bin", b"1")
     assert store.read_bytes("memory://brackets/a[1].bin") == b"1"
     assert store.list_files("memory://brackets") == ["a[1].bin"]
+
+
+def test_a_store_whose_package_is_absent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(InputError, match=r"^http://127\.0\.0\.1:1/f: .*aiohttp") as told:
+        store.exists("http://127.0.0.1:1/f")
+    assert told.value.fix == "install what such urls need: aiohttp for http, s3fs for s3"
 
 
 def test_a_protocol_that_nobody_knows_is_a_users_mistake() -> None:

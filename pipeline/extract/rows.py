@@ -1,0 +1,174 @@
+"""Candidates of many pages as columns: what `walk` copied out of their records, and what Python made of the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.extract import walk as walker
+from pipeline.extract import wat
+from pipeline.extract.page import Candidate, Page, Wanted
+from pipeline.extract.warc import Record
+
+ROWS = pa.schema(
+    [
+        ("uid", pa.binary(16)),
+        ("url", pa.string()),
+        ("alt", pa.string()),
+        ("caption", pa.string()),  # the alt, cleaned
+        ("page", pa.int32()),  # its number in the batch
+        ("page_title", pa.string()),
+        ("page_url", pa.string()),
+        ("content_language", pa.string()),
+        ("opt_out", pa.string()),
+    ]
+)
+_MANY = 1 << 17  # rows of a batch
+_BYTES = 24 << 20  # of its alt texts, or of its addresses
+_LARGEST = 4 << 20  # bytes of a record that is walked; larger ones are Python's
+_json = msgspec.json.decode
+
+
+class Rows:
+    """Collects the candidates of pages, some 100,000 or 24 MB of them, and gives them as one batch."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        room = _MANY + _LARGEST // walker.SMALLEST
+        self._facts = np.zeros(walker.FACTS, np.int64)
+        self._alts, self._addresses = (np.empty(_BYTES + _LARGEST, np.uint8) for _ in range(2))
+        self._alt_ends, self._address_ends = (np.zeros(room + 1, np.int32) for _ in range(2))
+        self._kinds = np.empty(room, np.uint8)
+        self._rest = np.empty((_LARGEST // walker.SMALLEST, 2), np.int64)
+        self._out: walker.Out = (self._alts, self._alt_ends, self._addresses, self._address_ends, self._kinds, self._rest)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._facts[walker.ROWS] = 0
+        self._pages: list[Page] = []
+        self._walked: list[int] = []  # rows that were walked, a page
+        self._relative: list[bool] = []  # whether some of them are relative to it, a page
+        self._slow: list[Candidate] = []
+        self._slow_pages: list[int] = []
+
+    @property
+    def full(self) -> bool:
+        n = self._facts[walker.ROWS]
+        return bool(
+            n + len(self._slow) >= _MANY
+            or max(self._alt_ends[n], self._address_ends[n]) >= _BYTES
+            or len(self._slow) >= _MANY // 4  # nobody knows how long they are
+        )
+
+    def add(self, page: Page) -> Page:
+        """Takes in the candidates of a page, which goes on to stand for them until the batch is taken."""
+        self._slow += page.candidates
+        self._slow_pages += [len(self._pages)] * len(page.candidates)
+        self._pages.append(page)
+        self._walked.append(0)
+        self._relative.append(False)
+        return page
+
+    def add_wat(self, record: Record) -> Page | None:
+        """Takes in a WAT record; the page that it tells of, None if it names no link of the wanted kind. Raises BadRecord."""
+        if self._wanted.images:
+            if record.data.find(b"IMG@/src", record.start) < 0:
+                return None
+            if len(record.data) <= _LARGEST and (page := self._walk(record)) is not None:
+                return page
+        parsed = wat.parse(record.content, record.target, self._wanted)
+        return None if parsed is None else self.add(parsed)
+
+    def _walk(self, record: Record) -> Page | None:
+        """The same by compiled code, None if the record is not for it."""
+        facts, data = self._facts, record.data
+        before = int(facts[walker.ROWS])
+        try:
+            sound = walker.walk(
+                np.frombuffer(data, np.uint8), record.start, record.stop, self._wanted.captioned, self._out, facts
+            )
+            rows, links, no_text, scheme, slow, relative = facts[: walker.RELATIVE + 1].tolist()
+            page = self._describe(record) if sound and links else None
+            rest = [_json(data[a:b], type=wat.Link) for a, b in self._rest[:slow].tolist()] if slow else []
+        except (IndexError, ValueError):  # cut, no JSON, or no UTF-8
+            page = None
+        if page is None or (relative and not (page.base.host and page.base.folder)):
+            facts[walker.ROWS] = before
+            return None
+        if page.opt_out and not self._wanted.opted_out:
+            facts[walker.ROWS] = before
+            page.counts.update({"in": links, "dropped:opt_out": links})
+            return self.add(page)
+        if rest:
+            page.consider([(link.url, link.alt) for link in rest], self._wanted)
+        page.counts["in"] = links
+        for why, number in (("no_text", no_text), ("scheme", scheme)):
+            if number:
+                page.counts[f"dropped:{why}"] += number
+        self.add(page)
+        self._walked[-1], self._relative[-1] = rows - before, bool(relative)
+        return page
+
+    def _describe(self, record: Record) -> Page:
+        at: list[int] = self._facts[walker.HEADERS :].tolist()
+        headers, metas, title, base = (record.data[start:end] for start, end in zip(at[::2], at[1::2], strict=True))
+        tell = wat.tells(headers, metas)
+        return wat.describe(
+            record.target,
+            _json(headers) if tell[0] else None,
+            _json(metas) if tell[1] else None,
+            _json(title) if title else None,
+            _json(base) if base else None,
+        )
+
+    def take(self) -> pa.RecordBatch:
+        """What was collected since the last time, as `ROWS`; of equal pages their rows follow no order."""
+        n = int(self._facts[walker.ROWS])
+        pages = np.repeat(np.arange(len(self._pages), dtype=np.int32), self._walked)
+        alts = _strings(self._alts, self._alt_ends, n)
+        columns = {
+            "url": [self._absolute(pages, n), pa.array([c.url for c in self._slow], pa.string())],
+            "alt": [alts, pa.array([c.alt for c in self._slow], pa.string())],
+            "caption": [alts, pa.array([c.caption for c in self._slow], pa.string())],
+            "page": [pa.array(pages), pa.array(self._slow_pages, pa.int32())],
+        }
+        whole = {name: pa.concat_arrays(parts) for name, parts in columns.items()}
+        of_page = {
+            "page_title": [p.title for p in self._pages],
+            "page_url": [p.url for p in self._pages],
+            "content_language": [p.language for p in self._pages],
+            "opt_out": [p.opt_out for p in self._pages],
+        }
+        whole |= {name: pa.array(values, pa.string()).take(whole["page"]) for name, values in of_page.items()}
+        whole["uid"] = _uids(whole["alt"], whole["url"])
+        self._clear()
+        return pa.RecordBatch.from_arrays([whole[name] for name in ROWS.names], schema=ROWS)
+
+    def _absolute(self, pages: Any, n: int) -> pa.Array:
+        """Addresses of the walked rows, with what stands before those that are relative."""
+        befores, number = [""], len(self._pages)  # for each kind but WHOLE, in their order, one a page
+        for part in ("scheme", "host", "folder"):
+            befores += [
+                getattr(p.base, part) if relative else "" for p, relative in zip(self._pages, self._relative, strict=True)
+            ]
+        before, kinds = pa.array(befores, pa.string()), self._kinds[:n]
+        which = np.where(kinds == walker.WHOLE, 0, 1 + (kinds - 1) * np.int64(number) + pages)
+        return pc.binary_join_element_wise(before.take(pa.array(which)), _strings(self._addresses, self._address_ends, n), "")
+
+
+def _strings(data: walker.Bytes, ends: Any, n: int) -> pa.Array:
+    buffers = [None, pa.py_buffer(ends[: n + 1].tobytes()), pa.py_buffer(data[: ends[n]].tobytes())]
+    return pa.Array.from_buffers(pa.string(), n, buffers)
+
+
+def _uids(alts: pa.Array, urls: pa.Array) -> pa.Array:
+    """`pools.uids.new` of each row, as 16 bytes."""
+    md5 = hashlib.md5
+    joined = pc.binary_join_element_wise(alts, urls, "").cast(pa.binary()).to_pylist()
+    digests = b"".join([md5(both, usedforsecurity=False).digest() for both in joined])
+    return pa.Array.from_buffers(pa.binary(16), len(alts), [None, pa.py_buffer(digests)])

@@ -1,0 +1,94 @@
+"""One archive file (WAT, WARC, ARC) → its candidates in batches, with counts and what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import IO
+
+import pyarrow as pa
+
+from pipeline.extract import warc, wat
+from pipeline.extract.page import Page, Wanted
+from pipeline.extract.rows import Rows
+from pools.errors import InputError
+from pools.manifest import Outcome
+
+WHYS = ("opt_out", "no_text", "bad_link", "empty_url", "scheme", "bad_url", "duplicate")
+COUNTS = ("in", "kept", *(f"dropped:{why}" for why in WHYS), "records", "pages", "bad_record")
+MAX_PROBLEMS = 10  # named for one file; a hostile one could make millions
+
+
+class Scan:
+    """Candidates of one file; counts and problems are complete once all batches are read.
+
+    Counts: `in` links of the wanted kind = `kept` candidates + `dropped:<why>`; for information `records` that may tell of
+    a page, `pages` with a link of the wanted kind, `bad_record` (damaged, or no JSON).
+    """
+
+    def __init__(self, path: str, file: IO[bytes], wanted: Wanted) -> None:
+        self.path, self._file, self._wanted = path, file, wanted
+        self._counts: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()  # of the records that tell of no page
+        self._damages: list[str] = []
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches of `rows.ROWS`, in the file's order. Memory is bounded, however long the file."""
+        rows = Rows(self._wanted)
+        target, latest = "", None  # the page that was told of last
+        for found in warc.read(self._file):
+            if isinstance(found, warc.Damage):
+                self._damaged(found)
+                continue
+            if rows.full:
+                yield rows.take()
+            if (page := self._page(found, rows)) is not None:
+                target, latest = found.target, page
+                self._counts["pages"] += 1
+                self._counts.update(page.counts)
+                self._counts["kept"] += page.counts["in"] - sum(n for why, n in page.counts.items() if why != "in")
+            elif latest is not None and latest.language is None and wat.may_detect(found) and found.target == target:
+                # What the crawler detected stands in a record of its own, behind that of the page.
+                latest.language = wat.detected_language(found.content)
+        yield rows.take()
+
+    def _page(self, record: warc.Record, rows: Rows) -> Page | None:
+        """The page that a record tells of, whose candidates `rows` has taken in; None if it names no link that is wanted."""
+        kind = record.type
+        if kind == "metadata" and record.data.find(b"application/json", 0, record.start) >= 0:
+            self._counts["records"] += 1
+            try:
+                return rows.add_wat(record)
+            except wat.BadRecord:
+                self._counts["bad_record"] += 1
+        elif kind in ("response", "resource"):
+            from pipeline.extract import html  # a WAT needs no parser of HTML
+
+            self._counts["records"] += 1
+            if (page := html.parse(record, self._wanted)) is not None:
+                return rows.add(page)
+        else:
+            self._kinds[kind] += 1
+        return None
+
+    def check(self) -> None:
+        """Raises InputError if what was read holds nothing of the kind that pages are told of in."""
+        expected = "a WAT (WARC records of type metadata that hold JSON), or a WARC or ARC file with responses"
+        if self._counts["records"] or (self._damages and not self._kinds):
+            return
+        if not self._kinds:
+            raise InputError("no WARC record in this file", where=self.path, expected=expected)
+        if others := sorted(self._kinds.keys() - {"warcinfo"}):
+            raise InputError(f"a WARC file with records of type {', '.join(others)}", where=self.path, expected=expected)
+
+    def outcome(self) -> Outcome:
+        problems = self._damages[:MAX_PROBLEMS]
+        if more := len(self._damages) - len(problems):
+            problems.append(f"{self.path}: {more} more damaged places")
+        return Outcome({name: self._counts[name] for name in COUNTS}, tuple(problems))
+
+    def _damaged(self, damage: warc.Damage) -> None:
+        if damage.kind != "cut":
+            self._counts["bad_record"] += 1
+        if damage.kind in ("cut", "gzip"):
+            self._damages.append(f"{self.path}: {damage}")
