@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-import chardetng_py
+import chardetng_py  # type: ignore[import-untyped]
 import webencodings  # type: ignore[import-untyped]
 
 from pipeline.extract.tags import Lexer

@@ -40,7 +40,7 @@ class Members:
                 continue
             if end < 0:
                 end = len(self._buffer)
-            data = _unpack(self._buffer[at:end], self._limit)
+            data: bytes | bytearray | None = _unpack(self._buffer[at:end], self._limit)
             if data is None:
                 data, left = _unpack_slowly(self._buffer[at:])
                 if data is None and self._read(at):

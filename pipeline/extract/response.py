@@ -113,7 +113,7 @@ def _inflate(window: int) -> Callable[[bytes], Iterator[bytes]]:
 def _arrow(codec: str) -> Callable[[bytes], Iterator[bytes]]:
     def pieces(body: bytes) -> Iterator[bytes]:
         with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
-            while piece := stream.read(_PIECE):
+            while piece := stream.read(_PIECE >> 4):  # an error costs a whole piece
                 yield piece
 
     return pieces

@@ -31,6 +31,7 @@ ROWS = pa.schema(
 _MANY = 1 << 17  # rows of a batch
 _BYTES = 24 << 20  # of its alt texts, or of its addresses
 _LARGEST = 4 << 20  # bytes of a record that is walked; larger ones are Python's
+_IMAGE = b'"IMG@/src"'
 _json = msgspec.json.decode
 
 
@@ -88,12 +89,14 @@ class Rows:
         """The same by compiled code, None if the record is not for it."""
         facts, data = self._facts, record.data
         before = int(facts[walker.ROWS])
+        octets = np.frombuffer(data, np.uint8)
+        octets.flags.writeable = False  # an array that can be written to is another type: all would be compiled once more
         try:
-            sound = walker.walk(
-                np.frombuffer(data, np.uint8), record.start, record.stop, self._wanted.captioned, self._out, facts
-            )
+            sound = walker.walk(octets, record.start, record.stop, self._wanted.captioned, self._out, facts)
             rows, links, no_text, scheme, slow, relative = facts[: walker.RELATIVE + 1].tolist()
-            page = self._describe(record) if sound and links else None
+            # Images that do not say first what they are may have been passed over.
+            sound = sound and 0 < links == data.count(_IMAGE, record.start)
+            page = self._describe(record) if sound else None
             rest = [_json(data[a:b], type=wat.Link) for a, b in self._rest[:slow].tolist()] if slow else []
         except (IndexError, ValueError):  # cut, no JSON, or no UTF-8
             page = None

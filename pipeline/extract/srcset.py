@@ -44,7 +44,7 @@ def largest(*texts: str) -> str | None:
 
     Embedded images (`data:`) do not count. None if there is no other.
     """
-    named = [c for text in texts for c in candidates(text) if not c.url[:5].lower() == "data:"]
+    named = [c for text in texts for c in candidates(text) if c.url[:5].lower() != "data:"]
     best = max(named, key=lambda c: (c.width or 0, c.density), default=None)
     return best.url if best else None
 

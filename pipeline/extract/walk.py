@@ -58,7 +58,7 @@ _OPEN, _CLOSE, _LEFT, _RIGHT = map(ord, "{}[]")
 _ONES, _HIGH, _RIGHTS = (np.uint64(0x0101010101010101 * c) for c in (1, 0x80, _RIGHT))
 _SPACE, _SLASH, _DOT, _MARK, _AMPERSAND = map(ord, " /.?&")
 
-compiled = njit(cache=True, boundscheck=True, nogil=True)
+compiled = njit(boundscheck=True)
 
 
 @compiled
@@ -235,7 +235,7 @@ def _is_plain(b: Bytes, i: int, end: int) -> bool:
     while i < end:
         c = b[i]
         if c < 0x80:
-            if c < 0x20 or c == _AMPERSAND or (c == _SPACE and b[i + 1] == _SPACE):
+            if c < 0x20 or c == _AMPERSAND or c == _BACKSLASH or (c == _SPACE and b[i + 1] == _SPACE):
                 return False
             i += 1
             continue
@@ -387,7 +387,7 @@ def _html(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, fact
             return -1
 
 
-@compiled
+@njit(boundscheck=True, cache=True)
 def walk(b: Bytes, i: int, stop: int, captioned: bool, out: Out, facts: Numbers) -> bool:
     """Takes in the image links of one record, whose JSON is `b[i:stop]`; False if it is built otherwise than it should be.
 

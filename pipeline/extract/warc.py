@@ -1,4 +1,4 @@
-"""WARC records of a file, damaged files included: plain or gzip, CRLF or LF, cut, spliced, with wrong lengths.
+"""WARC (or ARC) records of a file, damaged files included: plain or gzip, CRLF or LF, cut, spliced, with wrong lengths.
 
 What cannot be read comes out as a `Damage` in its place, and reading goes on at the next record header or gzip member.
 Nothing is unpacked to disk, and memory is bounded by the largest record that is wanted.
@@ -7,10 +7,11 @@ Nothing is unpacked to disk, and memory is bounded by the largest record that is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Literal
 
+from pipeline.extract import arc
 from pipeline.extract.gunzip import Stream
 from pipeline.extract.members import Members
 
@@ -65,6 +66,19 @@ class Record:
         return self.data[at:end].decode("utf-8", "replace").strip()
 
 
+@dataclass(frozen=True)
+class _Form:
+    """How a format marks where a record begins and ends; its headers, translated, are those of WARC."""
+
+    name: str
+    header_size: Callable[[Stream], int | None]
+    length: Callable[[bytes], str]
+    translate: Callable[[bytes], bytes]
+    ends_well: Callable[[bytes], bool]
+    following: re.Pattern[bytes]
+    longest: int  # bytes that `following` matches
+
+
 @dataclass(frozen=True, slots=True)
 class Damage:
     """Bytes from `offset` on that are no readable record.
@@ -82,21 +96,49 @@ class Damage:
 
 
 def read(file: IO[bytes], *, limit: int = MAX_CONTENT) -> Iterator[Record | Damage]:
-    """Records and damages of a seekable file, in its order. A cut is the last thing that comes."""
+    """Records and damages of a seekable file, in its order. A cut is the last thing that comes.
+
+    The records of an ARC file, which begins with `filedesc://`, have a WARC header block in place of their line.
+    """
     members = Members(file, limit)
+    form = _WARC
     for data in members:
-        if (record := _whole(data, members.offset)) is None:
+        record = _whole(data, members.offset)
+        if record is None and (form is _ARC or (members.offset == 0 and data.startswith(arc.BEGINS))):
+            form = _ARC
+            if (translated := arc.whole(data)) is not None:
+                record = Record(*translated, members.offset, 0)
+        if record is None:
             break
         yield record
     # Whatever is not one sound record a member is read with care from there on.
-    yield from _read_on(Stream(file, members.offset, gzipped=True if members.offset else None), limit)
+    stream = Stream(file, members.offset, gzipped=True if members.offset else None)
+    if members.offset == 0 and stream.fill(len(arc.BEGINS)) and stream.peek(len(arc.BEGINS)) == arc.BEGINS:
+        form = _ARC
+    if form is _ARC:
+        yield from _read_arc(file, stream, limit)
+    else:
+        yield from _read_on(stream, limit, form)
 
 
-def _read_on(stream: Stream, limit: int) -> Iterator[Record | Damage]:
+def _read_arc(file: IO[bytes], stream: Stream, limit: int) -> Iterator[Record | Damage]:
+    while True:
+        found: Record | Damage | None = None
+        for found in _read_on(stream, limit, _ARC):
+            yield found
+        # Behind damage a stream goes on at members that hold WARC records, and there are none.
+        if not isinstance(found, Damage) or found.kind != "gzip":
+            return
+        if (following := arc.next_member(file, found.offset + 1)) is None:
+            return
+        stream = Stream(file, following, gzipped=True)
+
+
+def _read_on(stream: Stream, limit: int, form: _Form) -> Iterator[Record | Damage]:
     while True:
         stream.skip(b"\r\n")
         if stream.fill(1):
-            found = _read_one(stream, limit)
+            found = _read_one(stream, limit, form)
         elif stream.stop is not None:
             found = _broken(stream, stream.stop.offset)
         else:
@@ -110,7 +152,8 @@ def read_at(file: IO[bytes], offset: int, skip: int, *, limit: int = MAX_CONTENT
     """The record at a place that `read` gave."""
     stream = Stream(file, offset)
     stream.advance(skip)
-    return _read_one(stream, limit)
+    form = _WARC if stream.fill(5) < 5 or stream.peek(5) == b"WARC/" else _ARC
+    return _read_one(stream, limit, form)
 
 
 def _whole(data: bytes | bytearray, offset: int) -> Record | None:
@@ -127,37 +170,39 @@ def _whole(data: bytes | bytearray, offset: int) -> Record | None:
     return None
 
 
-def _read_one(stream: Stream, limit: int) -> Record | Damage:
+def _read_one(stream: Stream, limit: int, form: _Form) -> Record | Damage:
     offset, skip = stream.place()
-    size = _header_size(stream)
+    size = form.header_size(stream)
     if size is None:
         return _broken(stream, offset)
     head = stream.peek(size)
-    length = _fields(head).get("content-length", "") if size else ""
+    length = form.length(head) if size else ""
     if not _LENGTH.fullmatch(length):
         # 1: the search must not find this very header again.
-        _resync(stream, 1)
-        return Damage(offset, "record", "no WARC header" if size == 0 else f"Content-Length {length[:40]!r}")
+        _resync(stream, 1, form)
+        return Damage(offset, "record", f"no {form.name} header" if size == 0 else f"Content-Length {length[:40]!r}")
     if int(length) > limit:
-        return _pass_over(stream, offset, size, int(length))
+        return _pass_over(stream, offset, size, int(length), form)
     end = size + int(length)
     # 9: the four bytes after a record and the start of the next, which shows gzip damage behind the content.
     have = stream.fill(end + 9)
     if have < end:
-        if stream.find(_NEXT, size) is not None:
-            _resync(stream, size)
+        if stream.find(form.following, size) is not None:
+            _resync(stream, size, form)
             return Damage(offset, "record", f"Content-Length {length}, the next record begins before that")
         return _broken(stream, offset)
     after = stream.peek(min(have, end + 9))[end:]
     if stream.stop is not None and stream.stop.kind == "gzip" and stream.stop.offset == offset and not after.strip(b"\r\n"):
         # All of the content came, yet its member fails its checksum.
         return _broken(stream, offset)
-    if not _ends_well(after):
-        _resync(stream, size)
+    if not form.ends_well(after):
+        _resync(stream, size, form)
         return Damage(offset, "record", f"Content-Length {length} is not where the record ends")
-    record = Record(stream.peek(end), size, end, offset, skip)
+    data, header = stream.peek(end), form.translate(head)
+    if header is not head:
+        data = header + data[size:]
     stream.advance(end)
-    return record
+    return Record(data, len(header), len(data), offset, skip)
 
 
 def _header_size(stream: Stream) -> int | None:
@@ -200,10 +245,10 @@ def _ends_well(after: bytes) -> bool:
     return not rest or rest.startswith(b"WARC/") or b"WARC/".startswith(rest)
 
 
-def _pass_over(stream: Stream, offset: int, size: int, length: int) -> Damage:
+def _pass_over(stream: Stream, offset: int, size: int, length: int, form: _Form) -> Damage:
     # Its length may be wrong, so the next header is looked for, not jumped to.
     stream.advance(size)
-    passed = _resync(stream, 0)
+    passed = _resync(stream, 0, form)
     if passed < length:
         if not stream.fill(1):
             return _broken(stream, offset)
@@ -218,14 +263,22 @@ def _broken(stream: Stream, offset: int) -> Damage:
     return Damage(offset, stop.kind, stop.why)
 
 
-def _resync(stream: Stream, skip: int) -> int:
+def _resync(stream: Stream, skip: int, form: _Form) -> int:
     """Goes to the next record header behind `skip` bytes, or to where the data end; how many bytes that were."""
     passed = stream.advance(skip)
     while True:
         have = stream.fill(_BLOCK)
-        found = stream.find(_NEXT)
+        found = stream.find(form.following)
         # A header may lie across the border of two blocks.
-        step = found if found is not None else have if have < _BLOCK else have - 256
+        step = found if found is not None else have if have < _BLOCK else have - form.longest
         passed += stream.advance(step)
         if found is not None or have < _BLOCK:
             return passed
+
+
+def _length(head: bytes) -> str:
+    return _fields(head).get("content-length", "")
+
+
+_WARC = _Form("WARC", _header_size, _length, lambda head: head, _ends_well, _NEXT, 256)
+_ARC = _Form("ARC", arc.header_size, arc.length, arc.translate, arc.ends_well, arc.NEXT, arc.LONGEST)

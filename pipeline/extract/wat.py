@@ -141,7 +141,7 @@ def describe(url: str, headers: Any, metas: Any, title: Any, base: Any) -> Page:
     )
 
 
-def tells(headers: bytes, metas: bytes) -> tuple[bool, bool]:
+def tells(headers: bytes | bytearray, metas: bytes | bytearray) -> tuple[bool, bool]:
     """Whether these JSON texts can name a header, a meta element, that matters. Most do not, and need not be parsed."""
     headers, metas = headers.lower(), metas.lower()
     return (

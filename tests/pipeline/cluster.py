@@ -14,11 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
-
 from pipeline.java import find_java
 
-SPARK = Path(pyspark.__file__).parent
+SPARK = Path(sysconfig.get_path("purelib")) / "pyspark"
 SECONDS = 280  # after which each process of a cluster ends by itself, should the test that started it be killed
 STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = re.compile("Successfully registered with master")
@@ -71,7 +69,7 @@ class Cluster:
             start_new_session=True,
         ) as process:
             try:
-                out, err = process.communicate(timeout=120)
+                out, err = process.communicate(timeout=200)
             finally:
                 end(process.pid)
         return subprocess.CompletedProcess(command, process.returncode, out, err)

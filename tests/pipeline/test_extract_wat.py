@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.extract import optout, wat
+from pipeline.extract import urls as urls_of
+from pipeline.extract.page import Page, Wanted
 from tests.pipeline.wats import page_json
 
 PAGE = "http://shop.example/a/b.html"
+BASES = [
+    *("http://h.example", "http://h.example/", "https://h.example/a/b.html?x=1", "http://H.example:80/a//b/../c/d"),
+    *("http://h.example/a;p/b;q", "http://u@h.example/ü/x y/z", "http://h.example/a/b#f", "http://h.example/a/b/"),
+    *("http://h.example?q/r", "http://h.example/.", "http://h.example/a/..", "http://h.example/a?b/c"),
+]
+
+
+def parse(content: bytes, url: str = PAGE, wanted: Wanted = Wanted()) -> Page:  # noqa: B008
+    page = wat.parse(content, url, wanted)
+    assert page is not None
+    return page
 
 
 def urls(links: list[tuple[Any, ...]], page: str = PAGE, **more: Any) -> list[str]:
-    return [row.url for row in wat.parse(page_json(links, **more), page).rows]
+    return [c.url for c in parse(page_json(links, **more), page).candidates]
 
 
 def counts(links: list[tuple[Any, ...]]) -> dict[str, int]:
-    return dict(wat.parse(page_json(links), PAGE).counts)
+    return dict(parse(page_json(links)).counts)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +72,7 @@ def test_a_source_becomes_an_absolute_url(page: str, base: str | None, source: s
 
 def test_what_is_no_http_url_is_counted_by_its_reason() -> None:  # T04
     links = [("data:image/png;base64,AAAA", "a"), ("javascript:void(0)", "b"), ("", "c"), (" \n", "d"), ("file:///x.jpg", "e")]
-    assert counts(links) == {"pages": 1, "in": 5, "dropped:scheme": 3, "dropped:empty_url": 2}
+    assert counts(links) == {"in": 5, "dropped:scheme": 3, "dropped:empty_url": 2}
 
 
 @pytest.mark.parametrize(
@@ -68,15 +83,15 @@ def test_an_impossible_host_is_a_bad_url(source: str) -> None:
 
 
 def test_a_page_without_an_address_gives_its_absolute_links_only() -> None:
-    page = wat.parse(page_json([("x.jpg", "a"), ("http://e.example/x.jpg", "b")]), "urn:uuid:1")
-    assert [r.url for r in page.rows] == ["http://e.example/x.jpg"]
+    page = parse(page_json([("x.jpg", "a"), ("http://e.example/x.jpg", "b")]), "urn:uuid:1")
+    assert [c.url for c in page.candidates] == ["http://e.example/x.jpg"]
     assert page.counts["dropped:bad_url"] == 1
 
 
 def test_a_row_needs_a_caption_and_0_is_one() -> None:  # T05
-    page = wat.parse(page_json([("1.jpg",), ("2.jpg", ""), ("3.jpg", "   "), ("4.jpg", "0"), ("5.jpg", None)]), PAGE)
-    assert [(r.url, r.text) for r in page.rows] == [("http://shop.example/a/4.jpg", "0")]
-    assert page.counts == {"pages": 1, "in": 5, "dropped:no_text": 4}
+    page = parse(page_json([("1.jpg",), ("2.jpg", ""), ("3.jpg", "   "), ("4.jpg", "0"), ("5.jpg", None)]))
+    assert [(c.url, c.caption) for c in page.candidates] == [("http://shop.example/a/4.jpg", "0")]
+    assert page.counts == {"in": 5, "dropped:no_text": 4}
 
 
 @pytest.mark.parametrize(
@@ -93,19 +108,17 @@ def test_a_row_needs_a_caption_and_0_is_one() -> None:  # T05
     ],
 )
 def test_text_is_cleaned_and_alt_stays_raw(alt: str, text: str) -> None:
-    (row,) = wat.parse(page_json([("i.jpg", alt)]), PAGE).rows
-    assert row.text == text
-    raw = alt.replace("\x00", "\ufffd").replace("\ud83d", "\ufffd")
-    assert row.alt == raw
-    assert row.uid == hashlib.md5((raw + "http://shop.example/a/i.jpg").encode()).hexdigest()
+    (found,) = parse(page_json([("i.jpg", alt)])).candidates
+    assert found.caption == text
+    assert found.alt == alt.replace("\x00", "\ufffd").replace("\ud83d", "\ufffd")
 
 
 @pytest.mark.parametrize("broken", [rb"\ud800", rb"\u0000", b"\x00", b"\xff", b"\t"])
 def test_a_broken_character_does_not_lose_the_record(broken: bytes) -> None:  # T16
     content = page_json([("i.jpg", "red MARK chair"), ("j.jpg", "second")]).replace(b"MARK", broken)
-    first, second = wat.parse(content, PAGE).rows
-    assert first.text == ("red chair" if broken == b"\t" else "red \ufffd chair")
-    assert second.text == "second"
+    first, second = parse(content).candidates
+    assert first.caption == ("red chair" if broken == b"\t" else "red \ufffd chair")
+    assert second.caption == "second"
 
 
 @pytest.mark.parametrize(
@@ -121,18 +134,19 @@ def test_a_broken_character_does_not_lose_the_record(broken: bytes) -> None:  # 
     ],
 )
 def test_a_record_without_links_gives_no_rows_and_no_error(content: bytes) -> None:  # T12
-    assert wat.parse(content, PAGE) == wat.Page()
+    assert wat.parse(content, PAGE) is None
 
 
 @pytest.mark.parametrize("content", [b'{"Envelope": {"IMG@/src', b"<html>IMG@/src</html>", b"[" * 100_000 + b"IMG@/src"])
 def test_what_is_no_json_is_a_bad_record(content: bytes) -> None:  # T11
-    assert wat.parse(content, PAGE) == wat.Page(counts={"bad_record": 1})  # type: ignore[arg-type]
+    with pytest.raises(wat.BadRecord):
+        wat.parse(content, PAGE)
 
 
 def test_values_of_another_type_are_bad_links() -> None:  # T18
-    page = wat.parse(page_json([({"a": 1}, "a"), (7, "b"), ("i.jpg", ["c"]), ("j.jpg", "d")]), PAGE)
-    assert [r.text for r in page.rows] == ["d"]
-    assert page.counts == {"pages": 1, "in": 4, "dropped:bad_link": 3}
+    page = parse(page_json([({"a": 1}, "a"), (7, "b"), ("i.jpg", ["c"]), ("j.jpg", "d")]))
+    assert [c.caption for c in page.candidates] == ["d"]
+    assert page.counts == {"in": 4, "dropped:bad_link": 3}
 
 
 def test_odd_shapes_elsewhere_do_not_lose_the_links() -> None:
@@ -141,8 +155,8 @@ def test_odd_shapes_elsewhere_do_not_lose_the_links() -> None:
     response["Headers"] = ["no", "object"]
     response["HTML-Metadata"]["Head"] = {"Metas": {"name": "robots"}, "Title": ["t"], "Base": 5}
     response["HTML-Metadata"]["Links"] += [None, "text", 3]
-    (row,) = wat.parse(json.dumps(content).encode(), PAGE).rows
-    assert (row.url, row.page_title, row.content_language) == ("http://shop.example/a/i.jpg", None, None)
+    page = parse(json.dumps(content).encode())
+    assert ([c.url for c in page.candidates], page.title, page.language) == (["http://shop.example/a/i.jpg"], None, None)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +175,7 @@ def test_odd_shapes_elsewhere_do_not_lose_the_links() -> None:
     ],
 )
 def test_the_language_is_the_most_specific_one_that_is_stated(metas: Any, headers: Any, language: str | None) -> None:
-    (row,) = wat.parse(page_json([("i.jpg", "a")], metas=metas, headers=headers), PAGE).rows
-    assert row.content_language == language
+    assert parse(page_json([("i.jpg", "a")], metas=metas, headers=headers)).language == language
 
 
 def about(said: Any) -> bytes:
@@ -217,8 +230,8 @@ def test_a_record_of_another_form_names_no_language(content: bytes) -> None:
 
 
 def test_title_and_page_address_come_along() -> None:
-    (row,) = wat.parse(page_json([("i.jpg", "a")], title=" Fish\n &amp; chips "), PAGE).rows
-    assert (row.page_title, row.page_url) == ("Fish & chips", PAGE)
+    page = parse(page_json([("i.jpg", "a")], title=" Fish\n &amp; chips "))
+    assert (page.title, page.url) == ("Fish & chips", PAGE)
 
 
 @pytest.mark.parametrize(
@@ -233,9 +246,16 @@ def test_title_and_page_address_come_along() -> None:
         ([{"name": "description", "content": "noai"}], {"X-Robots-Tag": "nofollow"}, None),
     ],
 )
-def test_objections_of_a_page_stand_in_a_column_and_its_rows_stay(metas: Any, headers: Any, expected: str | None) -> None:
-    (row,) = wat.parse(page_json([("i.jpg", "a")], metas=metas, headers=headers), PAGE).rows
-    assert row.opt_out == expected
+def test_pages_that_object_give_nothing_unless_they_are_wanted(metas: Any, headers: Any, expected: str | None) -> None:
+    content = page_json([("i.jpg", "a"), ("j.jpg",)], metas=metas, headers=headers)
+    page = parse(content)
+    assert page.opt_out == expected
+    if expected is None:
+        assert page.counts == {"in": 2, "dropped:no_text": 1}
+    else:
+        assert page.counts == {"in": 2, "dropped:opt_out": 2}
+    kept = parse(content, wanted=Wanted(opted_out=True))
+    assert (kept.opt_out, [c.caption for c in kept.candidates], kept.counts["dropped:no_text"]) == (expected, ["a"], 1)
 
 
 @pytest.mark.parametrize(
@@ -251,3 +271,47 @@ def test_objections_of_a_page_stand_in_a_column_and_its_rows_stay(metas: Any, he
 )
 def test_directives_for_other_crawlers_are_not_for_us(values: list[str], expected: str | None) -> None:
     assert optout.directives(values) == expected
+
+
+LINKS = [
+    {"path": "IMG@/src", "url": "a.jpg", "alt": "chair"},
+    {"path": "IMG@/src", "url": "b.jpg"},
+    {"path": "A@/href", "url": "song.MP3?x=1", "text": " my &amp; song "},
+    {"path": "A@/href", "url": "http://e.example/get.php?file=talk.ogg", "text": "talk"},
+    {"path": "EMBED@/src", "url": "/films/f.webm"},
+    {"path": "SOURCE@/src", "url": "f.mp4#t=10", "alt": "not this", "text": ""},
+    {"path": "A@/href", "url": "paper.pdf", "text": "Paper"},
+    {"path": "A@/href", "url": "http://e.md", "text": "a host, no file"},
+    {"path": "A@/href", "url": "mailto:a@e.pdf", "text": "no http"},
+    {"path": "A@/href", "url": "pdf", "text": "no ending"},
+    {"path": "A@/href", "url": {"a": "x.pdf"}, "text": "no text"},
+    {"path": "A@/href", "url": "x.mp3.html", "text": "another ending"},
+]
+
+
+@pytest.mark.parametrize(
+    ("documents", "found", "counts"),
+    [
+        ("image", [("a.jpg", "chair")], {"in": 2, "dropped:no_text": 1}),
+        ("image_only", [("a.jpg", "chair"), ("b.jpg", "")], {"in": 2}),
+        ("audio", [("song.MP3?x=1", "my & song"), ("http://e.example/get.php?file=talk.ogg", "talk")], {"in": 2}),
+        ("video", [("/films/f.webm", ""), ("f.mp4#t=10", "")], {"in": 2}),
+        ("text", [("paper.pdf", "Paper")], {"in": 3, "dropped:bad_url": 1, "dropped:scheme": 1}),
+    ],
+)
+def test_documents_of_each_kind(documents: Any, found: list[tuple[str, str]], counts: dict[str, int]) -> None:
+    content = json.loads(page_json([]))
+    content["Envelope"]["Payload-Metadata"]["HTTP-Response-Metadata"]["HTML-Metadata"]["Links"] = LINKS
+    page = parse(json.dumps(content).encode(), wanted=Wanted(documents))
+    assert [(c.url, c.caption) for c in page.candidates] == [(urljoin(PAGE, url), caption) for url, caption in found]
+    assert page.counts == counts
+
+
+@given(st.text("abcZ019/.:?#%-_~!$&'()*+,=@[]|^`{}x", max_size=14), st.sampled_from(BASES))
+@settings(max_examples=3000, deadline=None)
+def test_what_is_joined_the_short_way_is_what_joining_gives(address: str, page: str) -> None:
+    try:
+        found = urls_of.resolve(address, urls_of.Base(page))
+    except urls_of.Rejected:
+        return
+    assert found == urls_of.encode(urljoin(page, address))

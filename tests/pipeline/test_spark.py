@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,9 +16,10 @@ import pytest
 
 from pipeline.engine import Failed, Options
 from pipeline.extract.job import extract
-from pipeline.spark import Spark
+from pipeline.spark import Spark, checkout_zip
 from pools.errors import InputError, WorkFailed
 from tests.pipeline import wats
+from tests.pipeline.cluster import end, members
 
 
 def until(true: Callable[[], object], seconds: float = 30.0) -> bool:
@@ -168,6 +170,37 @@ def test_the_driver_goes_on_importing_from_the_checkout(spark: Any) -> None:
 @pytest.mark.spark
 def test_no_units_are_no_job(spark: Any) -> None:
     assert list(Spark().map(abs, [])) == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_an_interrupt_ends_the_job_and_all_its_processes(tmp_path: Path) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("spark_job.py")), str(tmp_path), "lasts"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stderr is not None
+        try:
+            assert until(lambda: list(tmp_path.glob("lasts-begun/*")), 120)
+            assert len(members(process.pid)) > 2  # the driver, its Java, the workers
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait(30) == 130
+            assert until(lambda: not members(process.pid))
+        finally:
+            end(process.pid)
+        assert "Traceback" not in process.stderr.read()
+    assert not list(tmp_path.glob("lasts/*"))
+
+
+def test_a_driver_that_runs_from_the_zip_has_no_other_to_ship() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pipeline import spark\n"
+        "class Context:\n"
+        "    listFiles = []\n"
+        "    def addPyFile(self, path): print('shipped', path)\n"
+        "spark.ship(Context()); print(spark.__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, checkout_zip()], capture_output=True, text=True, check=True)
+    assert done.stdout == checkout_zip() + "/pipeline/spark.py\n"
 
 
 @pytest.mark.spark
