@@ -77,25 +77,32 @@ def submitted() -> bool:
 
 @functools.cache
 def checkout_zip() -> str:
-    """The four packages as one zip, for `--py-files`; it is there until this process ends."""
+    """The four packages, with what numba has compiled of them, as one zip; it is there until this process ends."""
     folder = tempfile.mkdtemp(prefix="winnow-code-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "winnow.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
             for file in sorted((ROOT / package).rglob("*")):
-                if file.suffix in (".py", ".yaml", ".json") and "__pycache__" not in file.parts:
+                if file.suffix in (".py", ".yaml", ".json", ".nbi", ".nbc"):
                     archive.write(file, file.relative_to(ROOT))
     return str(path)
 
 
 def ship(context: SparkContext) -> None:
-    """Gives the executors this checkout, once a session; where the driver itself runs from such a zip, Spark has done so."""
-    path = list(sys.path)
-    if ROOT.is_dir() and not any(name.endswith("/winnow.zip") for name in context.listFiles):
-        context.addPyFile(checkout_zip())
-    # Spark also puts the zip before the checkout here, where files beside the modules must stay files.
-    sys.path[:] = path
+    """Gives the executors this checkout: as it is if they are on this machine, else as an archive that Spark unpacks there.
+
+    Within a zip, which `--py-files` would leave it, numba compiles anew in every process, for a quarter of a minute.
+    """
+    path = str(ROOT)
+    if not (context.master or "").startswith("local"):
+        if not ROOT.is_dir():
+            return  # spark-submit has given them what the driver itself runs from
+        path = "winnow"  # relative to where an executor runs
+        if not any("/winnow.zip" in name for name in context.listArchives):
+            context.addArchive(f"{checkout_zip()}#{path}")
+    before = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+    context.environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([path, *filter(None, before)]))
 
 
 @dataclass(frozen=True)

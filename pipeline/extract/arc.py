@@ -25,6 +25,7 @@ LONGEST = 14 << 10  # bytes of such a line, and some
 _DATE = re.compile(rb"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
 _VERSION_2 = 5  # words between the type and the length
 _URL = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*:")
+_CUT_URL = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*(?::|\Z)")
 _MAGIC = re.compile(rb"\x1f\x8b\x08")
 _READ = 1 << 18
 
@@ -38,7 +39,7 @@ def header_size(stream: Stream) -> int | None:
         if end:
             return len(line) + 1 if _HEADER.fullmatch(line + end) else 0
         if have < want:
-            return None if _URL.match(line) else 0
+            return None if _CUT_URL.match(line) else 0
         if want >= LONGEST:
             return 0
         want *= 4

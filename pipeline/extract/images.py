@@ -21,7 +21,7 @@ TAGS = ("img", "source", "picture", "figure", "figcaption")
 _LATE = """data-src data-original data-lazy-src data-lazy data-lazyload data-echo data-original-src data-orig-src data-img-src
 data-image-src data-flickity-lazyload data-cfsrc data-pagespeed-lazy-src data-ezsrc data-actualsrc data-url lazy-src"""
 _SETS = ("srcset", "data-srcset", "data-lazy-srcset", "data-original-set", "data-ezsrcset")
-_ADDRESS = re.compile(r"[^{}<>\"]*[./][^{}<>\"]*")  # and not `true`, an id, or JSON
+_NO_ADDRESS = re.compile(r"[{}<>\"]|\A[^./]*\Z")  # JSON, markup; `true`, an id
 # File names of what stands in for an image that comes later.
 _STAND_IN = re.compile(
     r"(?:^|[/_.-])(?:blank|clear|dot|dummy|empty|gr[ae]y|lazy(?:load)?|load(?:er|ing)|pixel|placeholder|spacer|spinner"
@@ -90,7 +90,7 @@ class Images:
         if sizes and (largest := srcset.largest(*sizes)) is not None:
             addresses.append(largest)
         if _stands_in(source, attributes):
-            addresses += [value for name in _LATE.split() if _ADDRESS.fullmatch(value := attributes.get(name, ""))]
+            addresses += [value for name in _LATE.split() if not _NO_ADDRESS.search(value := attributes.get(name, ""))]
         if addresses:
             figure = self._figures[-1] if self._figures else None
             self.found.append(Image(list(dict.fromkeys(addresses)), attributes.get("alt"), figure))

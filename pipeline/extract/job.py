@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import IO, Any, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,7 @@ from pipeline.extract import runs
 from pipeline.extract.crawls import crawl_of
 from pipeline.extract.inputs import Source
 from pipeline.extract.page import DOCUMENTS, Documents, Wanted
+from pipeline.extract.rows import load
 from pipeline.extract.scan import COUNTS, Scan
 from pipeline.progress import Progress
 from pools import store, uids
@@ -81,11 +82,15 @@ def extract(sources: Sequence[Source], output: str, settings: Settings, *, optio
     identity: dict[str, Any] = {"documents": settings.documents, "opted_out": settings.opted_out}
     digest = digest_of([[s.stem, s.digest] for s in sources])
     run = Run(output, "extract", VERSION, {**identity, "text": settings.text}, (digest,))
+    job = _Job(sources, output, settings, replace(options, overwrite=False), identity)
     manifest = None if options.overwrite else run.finished()
     if manifest is not None and not manifest["failed"]:
+        job.clean()  # should the run have been killed before it could
         return engine.recall(run, options) or Outcome()
     run.claim(overwrite=options.overwrite)
-    return _Job(sources, output, settings, replace(options, overwrite=False), identity).run(run)
+    if options.overwrite:
+        job.clean()
+    return job.run(run)
 
 
 @dataclass(frozen=True)
@@ -107,20 +112,22 @@ class _Job:
 
     def __post_init__(self) -> None:
         self.hidden = store.join(self.output, ".winnow")
-        self.scratch = self.settings.scratch or store.join(self.hidden, "scratch")
+        # Of its own where several jobs share a scratch folder; hidden, should that be the output.
+        name = f".winnow-{digest_of(self.output)[:16]}"
+        self.scratch = store.join(self.settings.scratch, name) if self.settings.scratch else store.join(self.hidden, "scratch")
         number = min(len(self.sources), self.settings.parts or -(-len(self.sources) // _FILES))
         borders = [len(self.sources) * k // number for k in range(number + 1)]
         # Each in a row, so that "the first source" means the same whatever their number.
         self.parts = [self.sources[a:b] for a, b in itertools.pairwise(borders)]
 
     def run(self, run: Run) -> Outcome:
-        reads: list[_Read] = []
-        for part in range(len(self.parts)):
-            if (read := self._part(part)) is None:
-                index, number = self.options.part
-                Progress.note(f"extract: part {index}/{number} is done, others are not yet", quiet=self.options.quiet)
-                return Outcome()
-            reads.append(read)
+        if self.options.engine == "local":
+            load()  # once here, for all workers to find
+        reads = [read for part in range(len(self.parts)) if (read := self._part(part)) is not None]
+        if len(reads) < len(self.parts):
+            index, number = self.options.part
+            Progress.note(f"extract: part {index}/{number} is done, others are not yet", quiet=self.options.quiet)
+            return Outcome()
         outcomes = {stem: outcome for read in reads for stem, outcome in read.outcomes.items()}
         failed = {stem: failure for read in reads for stem, failure in read.failed.items()}
         if not outcomes:
@@ -141,15 +148,20 @@ class _Job:
                 f"extract: {len(failed)} of {len(self.sources)} files were not read; {stay}", quiet=self.options.quiet
             )
         else:
-            store.remove_tree(store.join(self.hidden, "parts"))
-            store.remove_tree(self._rows(0))
+            self.clean()
         return total
+
+    def clean(self) -> None:
+        """Removes what is there of all parts."""
+        store.remove_tree(store.join(self.hidden, "parts"))
+        store.remove_tree(self.scratch)
 
     def _part(self, part: int) -> _Read | None:
         """A part's sources as runs, merged if there are several parts; None if other calls have not done theirs yet."""
         sources, several = self.parts[part], len(self.parts) > 1
         digest = digest_of([[s.stem, s.digest] for s in sources])
-        merged = Run(store.join(self.hidden, "parts", f"{part:05d}"), "extract_part", VERSION, self.identity, (digest,))
+        # By its digest, for a run that goes on may have another number of parts.
+        merged = Run(store.join(self.hidden, "parts", digest[:16]), "extract_part", VERSION, self.identity, (digest,))
         if several and (manifest := merged.finished()) is not None:
             told = {stem: Outcome(of["counts"], tuple(of["problems"])) for stem, of in manifest["sources"].items()}
             return _Read(told, {}, manifest["paths"])
@@ -217,7 +229,7 @@ def extract_file(unit: engine.Unit) -> Outcome:
     """One archive file (`args` = its path, the file of runs to write, what is wanted). Memory is bounded."""
     path, target, wanted = unit.args
     written = Counter[str]()
-    with store.open_input(path) as file, store.atomic(target) as out:
+    with _open(path) as file, store.atomic(target) as out:
         scan = Scan(path, file, wanted)
         runs.write(out, _counted(scan, crawl_of(path), store.name(path), written))
         scan.check()
@@ -225,6 +237,14 @@ def extract_file(unit: engine.Unit) -> Outcome:
     outcome.counts["dropped:duplicate"] = outcome.counts["kept"] - written["rows"]
     outcome.counts["kept"] = written["rows"]
     return outcome + Outcome({"bytes": written["bytes"]})
+
+
+def _open(path: str) -> IO[bytes]:
+    """Raises InputError if there is no such file, or one that may not be read."""
+    try:
+        return store.open_input(path)
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as e:
+        raise InputError("no such file" if isinstance(e, FileNotFoundError) else str(e.strerror or e), where=path) from e
 
 
 def _counted(scan: Scan, crawl: str | None, source_file: str, written: Counter[str]) -> Iterator[pa.Table]:

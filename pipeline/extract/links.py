@@ -48,34 +48,33 @@ def link_text(markup: str) -> str:
 
 
 class Links:
-    """Collects the wanted links of a page from all its tags; of nested ones the inner first, as they end first."""
+    """Collects the wanted links of a page from all its tags, in their order."""
 
     def __init__(self, page: str, wanted: Wanted) -> None:
         self._page, self._wanted = page, wanted
         self.found: list[tuple[str, str | None]] = []
-        self._open: list[tuple[str | None, int]] = []  # address, None if it is not wanted, and where its text begins
+        self._open: tuple[str, int] | None = None  # a wanted address, and where its text begins
 
     def take(self, tag: Tag) -> None:
         if tag.name == "a":
+            self._close(tag.start)  # a link within a link ends it (WHATWG HTML, 13.2.6.4.7)
             if tag.closing:
-                self._close(tag.start)
                 return
-            if not tag.empty:
-                address = tag.attributes.get("href") if "href" in tag.written.lower() else None
-                self._open.append((address if address and self._wanted.names(address) else None, tag.end))
+            if not tag.empty and "." in tag.written and self._wanted.names(address := tag.attributes.get("href", "")):
+                self._open = address, tag.end
         if not tag.closing and "." in tag.written:
             self._add(tag)
 
     def end(self) -> None:
-        """The page ends: links that are still open have no text that is known to be theirs."""
-        self.found += [(address, None) for address, _ in self._open if address is not None]
-        self._open.clear()
+        """The page ends; a link that is still open has no text that is known to be its own."""
+        if self._open is not None:
+            self.found.append((self._open[0], None))
 
     def _close(self, at: int) -> None:
-        if self._open:
-            address, start = self._open.pop()
-            if address is not None:
-                self.found.append((address, link_text(self._page[start:at])))
+        if self._open is not None:
+            address, start = self._open
+            self.found.append((address, link_text(self._page[start:at])))
+            self._open = None
 
     def _add(self, tag: Tag) -> None:
         names = _ATTRIBUTES.get(tag.name, ())

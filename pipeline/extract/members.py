@@ -54,8 +54,8 @@ class Members:
             at = end
 
     def _read(self, at: int) -> bool:
-        """Drops what lies before `at` and reads on; False if the limit or the end of the file is reached."""
-        if self._ended or len(self._buffer) - at > self._limit:
+        """Drops what lies before `at` and reads on; False at the end of the file, or if no member within the limit begins here."""
+        if self._ended or len(self._buffer) - at > self._limit or not _MAGIC.startswith(self._buffer[at : at + len(_MAGIC)]):
             return False
         more = self._file.read(_READ)
         self._ended = not more

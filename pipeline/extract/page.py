@@ -6,7 +6,6 @@ The sources (WAT, WARC, ARC) find a page's links and statements, each in its own
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
@@ -73,7 +72,10 @@ class Page:
     opt_out: str | None
     base: urls.Base
     candidates: list[Candidate] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, name: str, number: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + number
 
     def consider(self, links: Iterable[tuple[Any, Any]], wanted: Wanted) -> Page:
         """Itself, with the candidates among these (address, alt text) links of the wanted kind, as they stand in the page.
@@ -81,15 +83,15 @@ class Page:
         A value of another type than text makes a link a bad one; None is an absent value.
         """
         links = list(links)
-        self.counts["in"] += len(links)
+        self.count("in", len(links))
         if self.opt_out and not wanted.opted_out:
-            self.counts["dropped:opt_out"] += len(links)
+            self.count("dropped:opt_out", len(links))
             return self
         for address, alt in links:
             try:
                 self.candidates.append(_candidate(address, alt, self.base, wanted))
             except urls.Rejected as e:
-                self.counts[f"dropped:{e.why}"] += 1
+                self.count(f"dropped:{e.why}")
         return self
 
 

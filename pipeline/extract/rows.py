@@ -31,7 +31,7 @@ ROWS = pa.schema(
 _MANY = 1 << 17  # rows of a batch
 _BYTES = 24 << 20  # of its alt texts, or of its addresses
 _LARGEST = 4 << 20  # bytes of a record that is walked; larger ones are Python's
-_IMAGE = b'"IMG@/src"'
+_NOTHING = ("", "", "")
 _json = msgspec.json.decode
 
 
@@ -51,9 +51,13 @@ class Rows:
 
     def _clear(self) -> None:
         self._facts[walker.ROWS] = 0
-        self._pages: list[Page] = []
-        self._walked: list[int] = []  # rows that were walked, a page
-        self._relative: list[bool] = []  # whether some of them are relative to it, a page
+        # What goes for all rows of a page. Lists of text: many objects with more to them would keep the garbage collector busy.
+        self._titles: list[str | None] = []
+        self._urls: list[str] = []
+        self._languages: list[str | None] = []
+        self._opt_outs: list[str | None] = []
+        self._walked: list[int] = []  # rows of it that were walked
+        self._befores: list[str] = []  # what stands before a relative address, three a page: see `walk`
         self._slow: list[Candidate] = []
         self._slow_pages: list[int] = []
 
@@ -66,22 +70,29 @@ class Rows:
             or len(self._slow) >= _MANY // 4  # nobody knows how long they are
         )
 
-    def add(self, page: Page) -> Page:
-        """Takes in the candidates of a page, which goes on to stand for them until the batch is taken."""
-        self._slow += page.candidates
-        self._slow_pages += [len(self._pages)] * len(page.candidates)
-        self._pages.append(page)
-        self._walked.append(0)
-        self._relative.append(False)
+    def add(self, page: Page, walked: int = 0, relative: int = 0) -> Page:
+        """Takes in a page: its candidates, and as many rows that were walked before, some of them relative to it."""
+        if page.candidates:
+            self._slow += page.candidates
+            self._slow_pages += [len(self._urls)] * len(page.candidates)
+        self._titles.append(page.title)
+        self._urls.append(page.url)
+        self._languages.append(page.language)
+        self._opt_outs.append(page.opt_out)
+        self._walked.append(walked)
+        self._befores += (page.base.scheme, page.base.host, page.base.folder) if relative else _NOTHING
         return page
+
+    def detected(self, language: str) -> None:
+        """Gives a language to the page that was taken in last, if it does not state one itself."""
+        self._languages[-1] = self._languages[-1] or language
 
     def add_wat(self, record: Record) -> Page | None:
         """Takes in a WAT record; the page that it tells of, None if it names no link of the wanted kind. Raises BadRecord."""
-        if self._wanted.images:
-            if record.data.find(b"IMG@/src", record.start) < 0:
-                return None
-            if len(record.data) <= _LARGEST and (page := self._walk(record)) is not None:
-                return page
+        if not wat.may_link(record.data, record.start, self._wanted):
+            return None
+        if self._wanted.images and len(record.data) <= _LARGEST and (page := self._walk(record)) is not None:
+            return page
         parsed = wat.parse(record.content, record.target, self._wanted)
         return None if parsed is None else self.add(parsed)
 
@@ -94,9 +105,7 @@ class Rows:
         try:
             sound = walker.walk(octets, record.start, record.stop, self._wanted.captioned, self._out, facts)
             rows, links, no_text, scheme, slow, relative = facts[: walker.RELATIVE + 1].tolist()
-            # Images that do not say first what they are may have been passed over.
-            sound = sound and 0 < links == data.count(_IMAGE, record.start)
-            page = self._describe(record) if sound else None
+            page = self._describe(record) if sound and links else None
             rest = [_json(data[a:b], type=wat.Link) for a, b in self._rest[:slow].tolist()] if slow else []
         except (IndexError, ValueError):  # cut, no JSON, or no UTF-8
             page = None
@@ -105,17 +114,16 @@ class Rows:
             return None
         if page.opt_out and not self._wanted.opted_out:
             facts[walker.ROWS] = before
-            page.counts.update({"in": links, "dropped:opt_out": links})
+            page.counts = {"in": links, "dropped:opt_out": links}
             return self.add(page)
         if rest:
             page.consider([(link.url, link.alt) for link in rest], self._wanted)
         page.counts["in"] = links
-        for why, number in (("no_text", no_text), ("scheme", scheme)):
-            if number:
-                page.counts[f"dropped:{why}"] += number
-        self.add(page)
-        self._walked[-1], self._relative[-1] = rows - before, bool(relative)
-        return page
+        if no_text:
+            page.count("dropped:no_text", no_text)
+        if scheme:
+            page.count("dropped:scheme", scheme)
+        return self.add(page, rows - before, relative)
 
     def _describe(self, record: Record) -> Page:
         at: list[int] = self._facts[walker.HEADERS :].tolist()
@@ -132,7 +140,7 @@ class Rows:
     def take(self) -> pa.RecordBatch:
         """What was collected since the last time, as `ROWS`; of equal pages their rows follow no order."""
         n = int(self._facts[walker.ROWS])
-        pages = np.repeat(np.arange(len(self._pages), dtype=np.int32), self._walked)
+        pages = np.repeat(np.arange(len(self._urls), dtype=np.int32), self._walked)
         alts = _strings(self._alts, self._alt_ends, n)
         columns = {
             "url": [self._absolute(pages, n), pa.array([c.url for c in self._slow], pa.string())],
@@ -142,10 +150,10 @@ class Rows:
         }
         whole = {name: pa.concat_arrays(parts) for name, parts in columns.items()}
         of_page = {
-            "page_title": [p.title for p in self._pages],
-            "page_url": [p.url for p in self._pages],
-            "content_language": [p.language for p in self._pages],
-            "opt_out": [p.opt_out for p in self._pages],
+            "page_title": self._titles,
+            "page_url": self._urls,
+            "content_language": self._languages,
+            "opt_out": self._opt_outs,
         }
         whole |= {name: pa.array(values, pa.string()).take(whole["page"]) for name, values in of_page.items()}
         whole["uid"] = _uids(whole["alt"], whole["url"])
@@ -154,14 +162,15 @@ class Rows:
 
     def _absolute(self, pages: Any, n: int) -> pa.Array:
         """Addresses of the walked rows, with what stands before those that are relative."""
-        befores, number = [""], len(self._pages)  # for each kind but WHOLE, in their order, one a page
-        for part in ("scheme", "host", "folder"):
-            befores += [
-                getattr(p.base, part) if relative else "" for p, relative in zip(self._pages, self._relative, strict=True)
-            ]
-        before, kinds = pa.array(befores, pa.string()), self._kinds[:n]
-        which = np.where(kinds == walker.WHOLE, 0, 1 + (kinds - 1) * np.int64(number) + pages)
+        before, kinds = pa.array(["", *self._befores], pa.string()), self._kinds[:n]
+        which = np.where(kinds == walker.WHOLE, 0, kinds + np.int32(3) * pages)
         return pc.binary_join_element_wise(before.take(pa.array(which)), _strings(self._addresses, self._address_ends, n), "")
+
+
+def load() -> None:
+    """Compiles what is compiled, which takes some ten seconds, or loads it where that was done on this machine before."""
+    head, content = b"WARC/1.0\r\n\r\n", b'{"Envelope":"IMG@/src"}'
+    Rows(Wanted()).add_wat(Record(head + content, len(head), len(head) + len(content), 0, 0))
 
 
 def _strings(data: walker.Bytes, ends: Any, n: int) -> pa.Array:

@@ -35,21 +35,22 @@ class Scan:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Batches of `rows.ROWS`, in the file's order. Memory is bounded, however long the file."""
         rows = Rows(self._wanted)
-        target, latest = "", None  # the page that was told of last
+        target, silent = "", False  # of the page that was told of last: its address, whether it states no language
         for found in warc.read(self._file):
             if isinstance(found, warc.Damage):
                 self._damaged(found)
                 continue
-            if rows.full:
+            # Not before that, for the language of the last page may yet be told.
+            if rows.full and (found.type != "metadata" or wat.may_link(found.data, found.start, self._wanted)):
                 yield rows.take()
             if (page := self._page(found, rows)) is not None:
-                target, latest = found.target, page
+                target, silent = found.target, page.language is None
                 self._counts["pages"] += 1
                 self._counts.update(page.counts)
                 self._counts["kept"] += page.counts["in"] - sum(n for why, n in page.counts.items() if why != "in")
-            elif latest is not None and latest.language is None and wat.may_detect(found) and found.target == target:
-                # What the crawler detected stands in a record of its own, behind that of the page.
-                latest.language = wat.detected_language(found.content)
+            elif silent and found.target == target and (language := self._detected(found)) is not None:
+                rows.detected(language)
+                silent = False
         yield rows.take()
 
     def _page(self, record: warc.Record, rows: Rows) -> Page | None:
@@ -70,6 +71,10 @@ class Scan:
         else:
             self._kinds[kind] += 1
         return None
+
+    def _detected(self, record: warc.Record) -> str | None:
+        """What the crawler made of a page's language, which stands in a record of its own, behind that of the page."""
+        return wat.detected_language(record.content) if wat.may_detect(record) else None
 
     def check(self) -> None:
         """Raises InputError if what was read holds nothing of the kind that pages are told of in."""

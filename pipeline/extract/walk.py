@@ -46,11 +46,11 @@ _SAFE = _set("".join(c for c in _PRINTABLE if c not in '"#/;<>?\\'))  # of a par
 _ENVELOPE, _PAYLOAD, _RESPONSE = map(_bytes, ("Envelope", "Payload-Metadata", "HTTP-Response-Metadata"))
 _HEADERS, _HTML, _HEAD, _LINKS = map(_bytes, ("Headers", "HTML-Metadata", "Head", "Links"))
 _METAS, _TITLE, _BASE = map(_bytes, ("Metas", "Title", "Base"))
-_PATH, _URL, _ALT, _IMAGE = map(_bytes, ("path", "url", "alt", "IMG@/src"))
-_OTHER, _SUCH = _bytes('{"path":"'), _bytes('{"path":"IMG@/src"')
+_PATH, _URL, _ALT, _IMAGE = map(_bytes, ("path", "url", "alt", '"IMG@/src"'))
+_OTHER = _bytes('{"path":')
 # How far a search may go on where it met this byte at the place of the last one (Horspool 1980).
-_STRIDES = np.full(256, len(_SUCH), np.int64)
-_STRIDES[_SUCH[:-1]] = np.arange(len(_SUCH) - 1, 0, -1)
+_STRIDES = np.full(256, len(_IMAGE), np.int64)
+_STRIDES[_IMAGE[:-1]] = np.arange(len(_IMAGE) - 1, 0, -1)
 _HTTP, _HTTPS, _DATA = map(_bytes, ("http://", "https://", "data:"))
 
 _QUOTE, _BACKSLASH, _COLON, _COMMA = map(ord, '"\\:,')
@@ -271,14 +271,15 @@ def _is_plain(b: Bytes, i: int, end: int) -> bool:
 
 @compiled
 def _find_image(b: Bytes, i: int, end: int) -> int:
-    """Where the next link that says first that it is an image begins; -1 if there is none."""
-    last = len(_SUCH) - 1
+    """Where the next link that is an image begins; `end` if there is none, -1 if it does not begin with saying so."""
+    last = len(_IMAGE) - 1
     while i + last < end:
         c = b[i + last]
-        if c == _SUCH[last] and _is(b, i, i + len(_SUCH), _SUCH):
-            return i
+        if c == _IMAGE[last] and _is(b, i, i + len(_IMAGE), _IMAGE):
+            begin = i - len(_OTHER)
+            return begin if _is(b, begin, i, _OTHER) else -1
         i += _STRIDES[c]
-    return -1
+    return end
 
 
 @compiled
@@ -300,12 +301,12 @@ def _links(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, fac
             i = _skip_space(b, i + 1)
         if b[i] != _OPEN:
             return -1
-        if _is(b, i, i + len(_OTHER), _OTHER) and not _is(b, i, i + len(_SUCH), _SUCH):
+        if _is(b, i, i + len(_OTHER), _OTHER) and not _is(b, i + len(_OTHER), i + len(_OTHER) + len(_IMAGE), _IMAGE):
             # Most links are others and say so first. Unescaped quotes cannot stand within a string, so what is found is one.
             following = _find_image(b, i, stop)
-            if following < 0:
+            if following < 0 or following == stop:
                 facts[ROWS] = rows
-                return _skip_flat(b, w, i)
+                return -1 if following < 0 else _skip_flat(b, w, i)
             i = following
             continue
         begin, image, odd = i, False, False
@@ -321,7 +322,7 @@ def _links(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, fac
             i = _skip_value(b, value)
             if b[value] == _QUOTE:
                 if _is(b, start, end, _PATH):
-                    image = _is(b, value + 1, i - 1, _IMAGE)
+                    image = _is(b, value, i, _IMAGE)
                 elif _is(b, start, end, _URL):
                     url, url_end = value + 1, i - 1
                 elif _is(b, start, end, _ALT):

@@ -11,6 +11,7 @@ Content-Language, the detector.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -104,9 +105,9 @@ _DETECTION_DECODER = msgspec.json.Decoder(_Detection)
 def parse(content: bytes, page_url: str, wanted: Wanted = Wanted()) -> Page | None:  # noqa: B008  (it is frozen)
     """What a WAT record says of the page at this address; None if it names no link of the wanted kind.
 
-    Records without an image are not parsed where images are wanted. Raises BadRecord.
+    Records without links, or without an image where images are wanted, are not parsed. Raises BadRecord.
     """
-    if wanted.images and b"IMG@/src" not in content:
+    if not may_link(content, 0, wanted):
         return None
     try:
         response = _decode(content)
@@ -143,11 +144,12 @@ def describe(url: str, headers: Any, metas: Any, title: Any, base: Any) -> Page:
 
 def tells(headers: bytes | bytearray, metas: bytes | bytearray) -> tuple[bool, bool]:
     """Whether these JSON texts can name a header, a meta element, that matters. Most do not, and need not be parsed."""
-    headers, metas = headers.lower(), metas.lower()
-    return (
-        any(name in headers for name in _HEADERS_IN_JSON) or b"\\u" in headers,
-        any(name in metas for name in _METAS_IN_JSON) or b"\\u" in metas,
-    )
+    return _TELLING_HEADERS.search(headers.lower()) is not None, _TELLING_METAS.search(metas.lower()) is not None
+
+
+def may_link(data: bytes | bytearray, start: int, wanted: Wanted) -> bool:
+    """Whether a WAT record, of which the content begins at `start`, may name a link of the wanted kind."""
+    return data.find(b"IMG@/src" if wanted.images else b'"Links"', start) >= 0
 
 
 def may_detect(record: Record) -> bool:
@@ -206,8 +208,9 @@ def _lenient(record: Any) -> _Response | None:
 
 _META_NAMES = {"html@/lang": "name", "content-language": "http-equiv", "robots": "name", optout.AGENT: "name"}
 _HEADER_NAMES = ("content-language", "x-robots-tag")
-_HEADERS_IN_JSON = tuple(name.encode() for name in _HEADER_NAMES)
-_METAS_IN_JSON = (*(name.encode() for name in _META_NAMES), b"html@\\/lang")
+# Names may hide behind escapes: html@\\/lang, \\u0072obots.
+_TELLING_HEADERS = re.compile(rb"content-language|x-robots-tag|\\u")
+_TELLING_METAS = re.compile(rb"content-language|robots|html@|winnow|\\u")
 
 
 def _by_name(metas: Any) -> Mapping[str, list[str]]:

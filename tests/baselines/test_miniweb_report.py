@@ -19,7 +19,8 @@ from baselines.miniweb.report import lines
 from baselines.miniweb.truth import TRUTH
 from baselines.miniweb.web import MiniWeb
 from pipeline.engine import Options
-from pipeline.extract.job import extract
+from pipeline.extract.inputs import find
+from pipeline.extract.job import Settings, extract
 from pipeline.selection import select
 from pools.errors import InputError
 from pools.manifest import Outcome
@@ -236,7 +237,7 @@ def test_whole_report_on_a_small_web(small_web: MiniWeb, tmp_path: Path) -> None
     quiet = Options(workers=0, quiet=True)
     (tmp_path / "web").symlink_to(small_web.folder)
     (tmp_path / "basic.yaml").write_text(BASIC)
-    got = extract([small_web.wats], str(tmp_path / "candidates"), options=quiet)
+    got = extract(find([small_web.wats]), str(tmp_path / "candidates"), Settings(), options=quiet)
     kept = select(str(tmp_path / "basic.yaml"), str(tmp_path / "candidates"), str(tmp_path / "selections/basic"), options=quiet)
     outcomes = {"extract": got, "download": Outcome({"in": 500, "kept": 500}), "filter basic": kept, "filter other": Outcome()}
     printed = lines(str(tmp_path), outcomes, ["basic"])

@@ -15,7 +15,8 @@ from pipeline.archive import Archive
 from pipeline.download.fetch import Policy
 from pipeline.download.job import DownloadSettings, download
 from pipeline.engine import Options
-from pipeline.extract.job import extract
+from pipeline.extract.inputs import find
+from pipeline.extract.job import Settings, extract
 from pipeline.replay import Proxy
 from pools.errors import InputError
 from tests.baselines.webs import files, page_links
@@ -100,7 +101,7 @@ def test_columns_of_stand_ins(small_web: MiniWeb, truth: list[dict[str, Any]]) -
 
 
 def test_extract_and_download_find_what_the_truth_says(tmp_path: Path, small_web: MiniWeb, truth: list[dict[str, Any]]) -> None:
-    counts = extract([small_web.wats], str(tmp_path / "candidates"), options=QUIET).counts
+    counts = extract(find([small_web.wats]), str(tmp_path / "candidates"), Settings(), options=QUIET).counts
     # Of each of 100 pages the logo and the spacer, which have no text.
     assert (counts["in"], counts["kept"]) == (PICTURES + 200, PICTURES)
     found = {r["uid"]: r for p in (tmp_path / "candidates").glob("*.parquet") for r in pq.read_table(p).to_pylist()}

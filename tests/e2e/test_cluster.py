@@ -13,9 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pipeline.engine import Options
-from pipeline.extract.job import extract
-from tests.pipeline import wats
+from tests.pipeline import extracting
 from tests.pipeline.cluster import Cluster, cluster, members
 from tests.pipeline.trees import tree
 
@@ -57,9 +55,9 @@ def test_units_use_all_cores_of_all_workers_at_once(running: Cluster, jobs: Jobs
     assert sorted(map(workers.count, running.workers)) == [2, 2]
 
 
-def test_the_code_comes_as_a_zip_to_executors_that_do_not_have_it(jobs: Jobs) -> None:
+def test_the_code_travels_to_executors_that_do_not_have_it(jobs: Jobs) -> None:
     for unit in jobs.units("meets"):
-        assert unit["code"] == f"{unit['folder']}/winnow.zip/pipeline/__init__.py"
+        assert unit["code"] == f"{unit['folder']}/winnow/pipeline/__init__.py"
         assert str(ROOT) not in unit["path"]
         assert unit["bare"].endswith("ModuleNotFoundError: No module named 'pipeline'\n")
 
@@ -72,10 +70,16 @@ def test_a_killed_executor_loses_no_unit_and_a_failed_unit_is_named(jobs: Jobs) 
 
 
 def test_extract_on_the_cluster_gives_the_same_bytes(running: Cluster, tmp_path: Path) -> None:
-    for i in range(6):
-        wats.write(tmp_path / "in" / f"{i}.wat.gz", [wats.numbered(n) for n in range(i, i + 4)])
+    given = extracting.write(extracting.made_up(6), tmp_path / "in")
     job = ROOT / "pipeline" / "extract" / "job.py"
-    done = running.submit(job, str(tmp_path / "in"), "--output", str(tmp_path / "spark"))
+    done = running.submit(job, str(given), "--output", str(tmp_path / "spark"))
     assert done.returncode == 0, done.stdout + done.stderr
-    extract([str(tmp_path / "in")], str(tmp_path / "local"), options=Options(workers=0, quiet=True))
+    extracting.run(given, tmp_path / "local")
     assert tree(tmp_path / "spark") == tree(tmp_path / "local")
+    assert extracting.rows(tmp_path / "spark") == extracting.expected(extracting.made_up(6))
+
+
+def test_a_mistake_ends_a_submitted_job_with_2(running: Cluster, tmp_path: Path) -> None:
+    done = running.submit(ROOT / "pipeline" / "extract" / "job.py", str(tmp_path / "absent"), "--output", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "absent: no such file" in done.stdout

@@ -8,10 +8,13 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.cli import recipe_path
 from pipeline.engine import Options
+from pipeline.extract.page import Documents, Wanted
+from pipeline.extract.scan import Scan
 from pipeline.reshard import reshard
 from pipeline.selection import select
 from pools import shards, uids
@@ -73,3 +76,29 @@ def test_repeats_and_missing_uids_are_resharded_as_the_reference_does(tmp_path: 
     wanted = uids.read_list(listed)
     assert len(written) == 1400
     assert len(uids.minus(written, wanted)) == 0
+
+
+@pytest.fixture(scope="module")
+def wat(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
+    """4,000 pages."""
+    path = tmp_path_factory.mktemp("wat")
+    generate("gen_wat.py", str(path), "--files", "1", "--pages", "4000", "--procs", "1")
+    (file,) = path.glob("*.wat.gz")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("documents", "blank"),
+    [("image", 5), ("audio", 0), ("video", 0), ("text", 0)],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_candidates_are_those_of_cc2dataset_but_for_blank_captions(wat: Path, documents: Documents, blank: int) -> None:
+    golden = pq.read_table(SHARED / "golden" / f"cc_00000_{documents}.parquet").to_pylist()
+    theirs = Counter((r["uid"], r["url"], r["alt"], r["page_url"]) for r in golden)
+    with wat.open("rb") as file:
+        found = [r for batch in Scan(str(wat), file, Wanted(documents)).batches() for r in batch.to_pylist()]
+    ours = Counter((r["uid"].hex(), r["url"], r["alt"], r["page_url"]) for r in found)
+    assert not ours - theirs
+    missing = list((theirs - ours).elements())
+    assert len(missing) == blank
+    assert not any(alt.strip() for _, _, alt, _ in missing)

@@ -17,7 +17,7 @@ from pathlib import Path
 from pipeline.java import find_java
 
 SPARK = Path(sysconfig.get_path("purelib")) / "pyspark"
-SECONDS = 280  # after which each process of a cluster ends by itself, should the test that started it be killed
+SECONDS = 600  # after which each process of a cluster ends by itself, should the test that started it be killed
 STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = re.compile("Successfully registered with master")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a Java that runs for a minute, beside four others

@@ -11,17 +11,21 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 from pipeline.engine import Options
 from pipeline.selection import select
 from pools import store
 
-_atomic = store.atomic
+_atomic, _remove_tree = store.atomic, store.remove_tree
 
 
 class Killer:
-    """`store.atomic` that kills this process at the n-th file: before it gets its name (odd n) or after (even n)."""
+    """`store` that kills this process at the n-th file that is written: before it gets its name (odd n) or after (even n).
+
+    A folder that is removed counts as a file too, if `remove_tree` is put in place: it dies before that, or when half is gone.
+    """
 
     def __init__(self, fatal: int) -> None:
         self.fatal, self.written = fatal, 0
@@ -35,6 +39,18 @@ class Killer:
                 os.kill(os.getpid(), signal.SIGKILL)
         if self.written == self.fatal:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def remove_tree(self, path: str) -> None:
+        if not store.exists(path):
+            return
+        self.written += 1
+        if self.written == self.fatal:
+            # By name from the end: marks of what is done go after the files.
+            files = sorted(str(file) for file in Path(path).rglob("*") if file.is_file())
+            for file in files[len(files) // 2 :] if self.fatal % 2 == 0 else []:
+                Path(file).unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        _remove_tree(path)
 
 
 def run(recipe: str, pool: str, output: str, fatal: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""The extract job: files in, candidates out, damage and reruns in between."""
+"""The extract job on files one can look through: which rows, which counts, and what damage leaves of them."""
 
 from __future__ import annotations
 
@@ -6,50 +6,47 @@ import gzip
 import html
 import json
 import re
-import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from pipeline.engine import Options
-from pipeline.extract.job import COUNTS, extract, main
+from pipeline.extract.job import COUNTS, Settings, Text
+from pipeline.extract.page import Documents
 from pools.errors import InputError
 from pools.layout import Pool
 from pools.manifest import Outcome
 from pools.schema import CANDIDATES
 from tests.pipeline import wats
+from tests.pipeline.extracting import by_alt, candidates, left_behind, order, rows, run, splitmix
 
-HERE = Options(workers=0, quiet=True)
-REPLACE = Options(workers=0, quiet=True, overwrite=True)
-
-
-def run(inputs: Path | list[Path], output: Path, options: Options = HERE) -> Outcome:
-    given = inputs if isinstance(inputs, list) else [inputs]
-    return extract([str(i) for i in given], str(output), options=options)
+A, B = "http://e.example/a", "http://e.example/b"
+IMAGE = "http://i.example/1.jpg"
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    return pq.read_table(path).to_pylist()  # type: ignore[no-any-return]
+def one(tmp_path: Path, *records: bytes, settings: Settings = Settings(), name: str = "a.wat.gz") -> Outcome:  # noqa: B008
+    """The job on one file with these records, into `tmp_path/out`, whatever was there."""
+    return run(wats.write(tmp_path / name, records), tmp_path / "out", settings, overwrite=True)
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+def seen(outcome: Outcome) -> dict[str, int]:
+    return {name: n for name, n in outcome.counts.items() if n}
 
 
-def test_a_wat_becomes_a_pool_of_candidates(tmp_path: Path) -> None:
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_wat_becomes_candidates(tmp_path: Path) -> None:
     links = [("red.jpg", "a red\nchair"), ("red.jpg", "a red\nchair"), ("data:,", "x"), ("b.jpg", "")]
     page = wats.page("http://shop.example/a/", links, title="Chairs", headers={"Content-Language": "en"})
-    wat = wats.write(tmp_path / "CC-MAIN-2025-33" / "CC-MAIN-20250801000000-00007.warc.wat.gz", [page])
-    outcome = run(wat, tmp_path / "out")
+    outcome = one(tmp_path, page, name="CC-MAIN-2025-33/CC-MAIN-20250801000000-00007.warc.wat.gz")
     assert outcome == Outcome(
         dict.fromkeys(COUNTS, 0)
         | {"in": 4, "kept": 1, "dropped:no_text": 1, "dropped:scheme": 1, "dropped:duplicate": 1, "records": 1, "pages": 1}
     )
-    assert Pool.open(str(tmp_path / "out")).stems == ("CC-MAIN-20250801000000-00007",)
-    table = pq.read_table(tmp_path / "out" / "CC-MAIN-20250801000000-00007.parquet")
+    assert Pool.open(str(tmp_path / "out")).stems == ("00000",)
+    table = candidates(tmp_path / "out")
     assert table.schema == CANDIDATES.schema
     assert table.to_pylist() == [
         {
@@ -68,23 +65,185 @@ def test_a_wat_becomes_a_pool_of_candidates(tmp_path: Path) -> None:
 
 
 def test_the_crawl_is_null_where_the_path_does_not_name_it(tmp_path: Path) -> None:
-    run(wats.write(tmp_path / "CC-MAIN-20250801000000-00007.warc.wat.gz", [wats.numbered(1)]), tmp_path / "out")
-    (row,) = rows(tmp_path / "out" / "CC-MAIN-20250801000000-00007.parquet")
-    assert row["crawl"] is None
+    one(tmp_path, wats.numbered(1), name="CC-MAIN-20250801000000-00007.warc.wat.gz")
+    assert rows(tmp_path / "out")[0]["crawl"] is None
+
+
+def test_rows_are_in_the_order_of_a_hash_of_their_uids(tmp_path: Path) -> None:
+    one(tmp_path, *(wats.numbered(i) for i in range(50)))
+    found = [row["uid"] for row in rows(tmp_path / "out")]
+    assert splitmix(0) == 0xE220A8397B1DCDAF  # the first number of the published generator
+    assert found == sorted(found, key=order)
+    assert found != sorted(found)
+
+
+# T06
+def test_a_pair_is_written_once_and_the_first_file_record_and_link_has_it(tmp_path: Path) -> None:
+    def page(name: str, *alts: str) -> bytes:
+        return wats.page(f"http://e.example/{name}", [(IMAGE, alt) for alt in alts], title=name)
+
+    wats.write(
+        tmp_path / "in/1.wat.gz", [page("1a", "a dog", "a dog", "A dog"), page("1b", "my dog", "a dog"), page("1c", "my dog")]
+    )
+    wats.write(tmp_path / "in/2.wat.gz", [page("2a", "a dog", "my dog", "a dog "), page("2b", "our dog")])
+    wats.write(tmp_path / "in/0.wat", [page("0a", "our dog")])
+    outcome = run(tmp_path / "in", tmp_path / "out")
+    assert by_alt(tmp_path / "out", "page_title") == {
+        "a dog": "1a",
+        "A dog": "1a",
+        "my dog": "1b",
+        "a dog ": "2a",
+        "our dog": "0a",
+    }
+    assert by_alt(tmp_path / "out", "source_file")["our dog"] == "0.wat"
+    assert by_alt(tmp_path / "out", "page_url")["my dog"] == "http://e.example/1b"
+    assert seen(outcome) == {"in": 11, "kept": 5, "dropped:duplicate": 6, "records": 6, "pages": 6}
+
+
+# T04, T05, T12, T15, T16, T18
+@pytest.mark.parametrize(
+    ("links", "texts", "counts"),
+    [
+        (
+            [("data:image/png;base64,AAAA", "a"), ("javascript:void(0)", "b"), ("", "c")],
+            [],
+            {"in": 3, "dropped:scheme": 2, "dropped:empty_url": 1},
+        ),
+        ([("1.jpg",), ("2.jpg", ""), ("3.jpg", "   "), ("4.jpg", "0")], ["0"], {"in": 4, "dropped:no_text": 3, "kept": 1}),
+        (None, [], {}),
+        ([], [], {}),
+        ([("1.jpg", "CLR® stain – 50%")], ["CLR® stain – 50%"], {"in": 1, "kept": 1}),
+        ([("1.jpg", "a\x00b\ud83d"), ("2.jpg", "c")], ["a\ufffdb\ufffd", "c"], {"in": 2, "kept": 2}),
+        ([({"a": 1}, "x"), (5, "y"), ("1.jpg", ["z"]), ("2.jpg", "w")], ["w"], {"in": 4, "dropped:bad_link": 3, "kept": 1}),
+        ([("http://a b\x7f[/1.jpg", "x")], [], {"in": 1, "dropped:bad_url": 1}),
+    ],
+    ids=["T04", "T05", "T12-null", "T12", "T15", "T16", "T18", "bad url"],
+)
+def test_links_of_all_kinds_are_rows_or_counted(
+    tmp_path: Path, links: list[wats.Link] | None, texts: list[str], counts: dict[str, int]
+) -> None:
+    outcome = one(tmp_path, wats.page(A, links))
+    assert sorted(row["text"] for row in rows(tmp_path / "out")) == sorted(texts)
+    assert seen(outcome) == counts | {"records": 1} | ({"pages": 1} if counts else {})
+
+
+def test_a_file_without_candidates_gives_an_empty_table(tmp_path: Path) -> None:
+    for records in ([wats.request(A)], [wats.page(A, [("1.jpg", "")])]):
+        outcome = one(tmp_path, *records)
+        assert (outcome.counts["kept"], outcome.problems) == (0, ())
+        table = candidates(tmp_path / "out")
+        assert (len(table), table.schema) == (0, CANDIDATES.schema)
+
+
+# T12
+@pytest.mark.parametrize(
+    "payload", [b"{}", b'{"Payload-Metadata":{"HTTP-Response-Metadata":{"Headers":{"Content-Type":"image/png"}}}}']
+)
+def test_a_record_of_no_page_gives_no_rows_and_no_error(tmp_path: Path, payload: bytes) -> None:
+    assert seen(one(tmp_path, wats.warc_record(b'{"Envelope":' + payload + b"}"))) == {"records": 1}
+
+
+# What is asked for ----------------------------------------------------------------------------------------------------
+
+
+# T07, T08
+def test_pages_that_object_are_left_out_unless_they_are_asked_for(tmp_path: Path) -> None:
+    said: dict[str, dict[str, Any]] = {
+        "meta": {"metas": [{"name": "robots", "content": "noimageai"}]},
+        "header": {"headers": {"X-Robots-Tag": "noai"}},
+        "list": {"headers": {"X-Robots-Tag": ["noindex", "noai"]}},
+        "other": {"headers": {"X-Robots-Tag": "otherbot: noai"}},
+        "none": {},
+    }
+    # Those with a link that is no row either: what is dropped for one reason is counted for no other.
+    records = [wats.page(f"{A}/{name}", [("1.jpg", name), ("2.jpg", "")], **more) for name, more in said.items()]
+    outcome = one(tmp_path, *records)
+    assert by_alt(tmp_path / "out", "opt_out") == {"other": None, "none": None}
+    assert seen(outcome) == {"in": 10, "kept": 2, "dropped:opt_out": 6, "dropped:no_text": 2, "records": 5, "pages": 5}
+    outcome = one(tmp_path, *records, settings=Settings(opted_out=True))
+    assert by_alt(tmp_path / "out", "opt_out") == {
+        "meta": "noimageai",
+        "header": "noai",
+        "list": "noai,noindex",
+        "other": None,
+        "none": None,
+    }
+    assert seen(outcome) == {"in": 10, "kept": 5, "dropped:no_text": 5, "records": 5, "pages": 5}
+
+
+@pytest.mark.parametrize(
+    ("documents", "alts"),
+    [
+        ("image", ["a picture"]),
+        ("image_only", ["", "a picture"]),
+        ("audio", ["a song", ""]),
+        ("video", ["a film"]),
+        ("text", ["a book"]),
+    ],
+)
+def test_links_of_one_kind_are_wanted(tmp_path: Path, documents: Documents, alts: list[str]) -> None:
+    others = [
+        {"path": "A@/href", "url": url, "text": text}
+        for url, text in [
+            ("s.mp3", "a song"),
+            ("t.OGG?x=1", None),
+            ("f.webm", "a film"),
+            ("b.pdf#p2", "a book"),
+            ("m.mp3.html", "a page"),
+        ]
+    ]
+    page = wats.page(A, [("1.jpg", "a picture"), ("2.jpg", "")], others=others)
+    outcome = one(tmp_path, page, settings=Settings(documents))
+    assert sorted(row["alt"] for row in rows(tmp_path / "out")) == sorted(alts)
+    assert {row["text"] for row in rows(tmp_path / "out")} == set(alts)
+    missing = {"dropped:no_text": 1} if documents == "image" else {}
+    assert seen(outcome) == {"in": len(alts) + len(missing), "kept": len(alts), "records": 1, "pages": 1, **missing}
+
+
+def test_the_text_is_the_alt_the_title_or_both_and_nothing_else_changes(tmp_path: Path) -> None:
+    records = [
+        wats.page(A, [("1.jpg", " a &amp; b "), ("2.jpg", "")], title=" T &lt; "),
+        wats.page(B, [("3.jpg", "c"), ("4.jpg", "")]),
+    ]
+    texts: dict[Text, list[str]] = {
+        "alt": ["a & b", "", "c", ""],
+        "title": ["T <", "T <", "", ""],
+        "both": ["a & b T <", "T <", "c", ""],
+    }
+    tables = {}
+    for text, wanted in texts.items():
+        one(tmp_path, *records, settings=Settings("image_only", text))
+        tables[text] = candidates(tmp_path / "out").drop_columns("text")
+        found = {row["url"]: row["text"] for row in rows(tmp_path / "out")}
+        assert [found[f"http://e.example/{n}.jpg"] for n in range(1, 5)] == wanted
+    assert tables["alt"] == tables["title"] == tables["both"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [({"documents": "pictures"}, "--documents"), ({"text": "caption"}, "--text"), ({"parts": 0}, "--parts")],
+)
+def test_settings_that_are_none_are_refused(wrong: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError) as told:
+        Settings(**wrong)
+    assert told.value.where == where
+
+
+# Languages ------------------------------------------------------------------------------------------------------------
 
 
 def languages(tmp_path: Path, *records: bytes) -> dict[str, str | None]:
-    """{caption: content_language} of a WAT with these records, none of which is bad."""
-    wat = wats.write(tmp_path / "a.wat.gz", records)
-    outcome = run(wat, tmp_path / "out", REPLACE)
+    """{alt: content_language} of a WAT with these records, none of which is bad."""
+    outcome = one(tmp_path, *records)
     assert (outcome.counts["bad_record"], outcome.counts["records"]) == (0, len(records))
-    return {r["text"]: r["content_language"] for r in rows(tmp_path / "out" / "a.parquet")}
+    return by_alt(tmp_path / "out", "content_language")
 
 
-A, B = "http://e.example/a", "http://e.example/b"
-
-
-def test_the_detected_language_is_that_of_the_page_before_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [1 << 17, 1])
+def test_the_detected_language_is_that_of_the_page_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr("pipeline.extract.rows._MANY", many)  # of 1: each page is a batch
     a, b = (wats.page(u, [("1.jpg", f"{u[-1]} 1"), ("2.jpg", f"{u[-1]} 2")]) for u in (A, B))
     found = wats.detection(A, "es", "en")
     assert languages(tmp_path, wats.request(A), a, found, wats.request(B), b) == {
@@ -130,38 +289,35 @@ def test_a_broken_detection_is_no_bad_record(tmp_path: Path, value: Any) -> None
     assert languages(tmp_path, wats.page(A, [("1.jpg", "x")]), wats.detection(A, value=value)) == {"x": None}
 
 
-def test_the_rows_of_one_page_are_held_and_no_more(tmp_path: Path) -> None:
-    from pipeline.extract.job import Scan
-
-    records = [wats.page(f"{A}/{i}", [(f"{i}-{j}.jpg", f"{i} {j}") for j in range(3)]) for i in range(4)]
-    path = wats.write(tmp_path / "a.wat", records)
-    with path.open("rb") as file:
-        scan = Scan(str(path), file)
-        for n, row in enumerate(scan.rows()):
-            assert row.text == f"{n // 3} {n % 3}"
-            assert scan.counts["kept"] - n <= 6  # its page, and the one that showed it to be over
+# Damage ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_cut_file_gives_its_rows_and_a_problem_with_the_offset(tmp_path: Path) -> None:  # T09
+# T10
+def test_every_member_of_a_file_is_read(tmp_path: Path) -> None:
+    outcome = one(tmp_path, *(wats.numbered(i) for i in range(300)))
+    assert seen(outcome) == {"in": 300, "kept": 300, "records": 300, "pages": 300}
+
+
+# T09
+def test_a_cut_file_gives_its_rows_and_a_problem_with_the_offset(tmp_path: Path) -> None:
     packed = wats.members(wats.numbered(i) for i in range(5))
     start = sum(map(len, packed[:3]))
     wat = tmp_path / "cut.wat.gz"
     wat.write_bytes(b"".join(packed)[: start + len(packed[3]) // 2])
     outcome = run(wat, tmp_path / "out")
-    assert [r["text"] for r in rows(tmp_path / "out" / "cut.parquet")] == ["picture 0", "picture 1", "picture 2"]
+    assert by_alt(tmp_path / "out", "text").keys() == {"picture 0", "picture 1", "picture 2"}
     (problem,) = outcome.problems
     assert problem.startswith(f"{wat}: truncated at byte {start + len(packed[3]) // 2}")
     assert problem.endswith(f"begins at byte {start}")
     assert outcome.counts["records"] == 3
-    assert main([str(wat), "--output", str(tmp_path / "out"), "--workers", "0"]) == 1
 
 
-def test_damaged_records_are_counted_and_the_others_kept(tmp_path: Path) -> None:  # T11
+# T11
+def test_damaged_records_are_counted_and_the_others_kept(tmp_path: Path) -> None:
     wrong = wats.warc_record(wats.page_json([("w.jpg", "lost")]), length=7)
     broken = wats.warc_record(b'{"Envelope": {"path": "IMG@/src", ')
-    records = [wats.numbered(0), wrong, wats.numbered(1), broken, b"<html>503</html>", wats.numbered(2)]
-    outcome = run(wats.write(tmp_path / "a.wat.gz", records), tmp_path / "out")
-    assert [r["text"] for r in rows(tmp_path / "out" / "a.parquet")] == ["picture 0", "picture 1", "picture 2"]
+    outcome = one(tmp_path, wats.numbered(0), wrong, wats.numbered(1), broken, b"<html>503</html>", wats.numbered(2))
+    assert by_alt(tmp_path / "out", "text").keys() == {"picture 0", "picture 1", "picture 2"}
     assert (outcome.counts["bad_record"], outcome.problems) == (3, ())
 
 
@@ -177,6 +333,7 @@ def test_damaged_gzip_data_are_a_problem_each_up_to_ten(tmp_path: Path) -> None:
     assert outcome.problems[10:] == (f"{tmp_path}/a.wat.gz: 3 more damaged places",)
 
 
+# T11
 @pytest.mark.parametrize(
     ("content", "what"),
     [
@@ -184,95 +341,31 @@ def test_damaged_gzip_data_are_a_problem_each_up_to_ten(tmp_path: Path) -> None:
         (gzip.compress(b"<html>503 slow down</html>"), "no WARC record"),
         (b"", "no WARC record"),
         (b"PK\x03\x04" + bytes(5000), "no WARC record"),
-        (wats.warc_record(b"HTTP/1.1 200 OK\r\n\r\n", kind="response"), "records of type response"),
         (wats.warc_record(b"Some text", kind="conversion"), "records of type conversion"),
     ],
 )
-def test_what_is_no_wat_is_named_and_leaves_nothing(tmp_path: Path, content: bytes, what: str) -> None:  # T11
+def test_what_is_no_archive_is_named_and_leaves_nothing(tmp_path: Path, content: bytes, what: str) -> None:
     wat = tmp_path / "a.wat.gz"
     wat.write_bytes(content)
     with pytest.raises(InputError, match=what) as error:
         run(wat, tmp_path / "out")
     assert error.value.where == str(wat)
     assert [p.name for p in (tmp_path / "out").iterdir()] == [".winnow"]
-    assert main([str(wat), "--output", str(tmp_path / "out"), "--workers", "0"]) == 2
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_inputs_are_files_folders_and_patterns(tmp_path: Path) -> None:
-    for name in ("x/1.wat.gz", "x/deep/1.wat", "x/notes.txt", "y/2.warc.wat.gz", "y/3.wat", "named.warc"):
-        wats.write(tmp_path / name, [wats.numbered(1)])
-    given = [tmp_path / "x", tmp_path / "y" / "*.wat*", tmp_path / "named.warc", tmp_path / "y" / "3.wat"]
-    assert run(given, tmp_path / "out").counts["kept"] == 5
-    assert Pool.open(str(tmp_path / "out")).stems == ("1", "2", "3", "deep/1", "named")
+def test_the_row_set_of_a_finished_job_is_all_that_is_left(tmp_path: Path) -> None:
+    one(tmp_path, wats.numbered(1))
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        ".winnow",
+        "00000.parquet",
+        "_manifest.json",
+        "_sources.jsonl",
+    ]
+    assert left_behind(tmp_path) == []
 
 
-def test_inputs_that_would_share_an_output_or_are_missing_are_refused(tmp_path: Path) -> None:
-    for name in ("x/1.wat.gz", "y/1.warc.wat.gz", "z/shards/1.wat"):
-        wats.write(tmp_path / name, [wats.numbered(1)])
-    with pytest.raises(InputError, match="would write the same file"):
-        run([tmp_path / "x", tmp_path / "y"], tmp_path / "out")
-    with pytest.raises(InputError, match="no such file"):
-        run(tmp_path / "*.wat", tmp_path / "out")
-    with pytest.raises(InputError, match="no such file"):
-        run(tmp_path / "absent.wat", tmp_path / "out")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="nothing to read"):
-        run(tmp_path / "empty", tmp_path / "out")
-    with pytest.raises(InputError, match="cannot be that of a file of candidates"):
-        run(tmp_path / "z", tmp_path / "out")
-    assert run(tmp_path, tmp_path / "out2").counts["kept"] == 3
-
-
-def test_a_rerun_does_what_is_missing_and_gives_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for i in range(4):  # T20
-        wats.write(tmp_path / "in" / f"{i}.wat.gz", [wats.numbered(i)])
-    run(tmp_path / "in", tmp_path / "out")
-    whole = files(tmp_path / "out")
-    for gone in ("_manifest.json", "2.parquet", "3.parquet", ".winnow/done/2.json", ".winnow/done/3.json"):
-        (tmp_path / "out" / gone).unlink()
-    untouched = (tmp_path / "out" / "1.parquet").stat().st_mtime_ns
-    run(tmp_path / "in", tmp_path / "out", Options(workers=0))
-    assert files(tmp_path / "out") == whole
-    assert (tmp_path / "out" / "1.parquet").stat().st_mtime_ns == untouched
-    assert "2 of 4 units done before, 2 to do" in capsys.readouterr().err
-    assert run(tmp_path / "in", tmp_path / "out", Options(workers=0)).counts["kept"] == 4
-    assert "nothing to do" in capsys.readouterr().err
-
-
-def test_more_inputs_add_to_an_output_and_others_are_refused(tmp_path: Path) -> None:
-    first, second = (wats.write(tmp_path / f"{i}.wat.gz", [wats.numbered(i)]) for i in (1, 2))
-    run(first, tmp_path / "out")
-    with pytest.raises(InputError, match="not named now"):
-        run(second, tmp_path / "out")
-    assert run([first, second], tmp_path / "out").counts["kept"] == 2
-    assert run(second, tmp_path / "out", REPLACE).counts["kept"] == 1
-    assert not (tmp_path / "out" / "1.parquet").exists()
-
-
-def test_processes_give_the_same_bytes(tmp_path: Path) -> None:
-    for i in range(3):
-        wats.write(tmp_path / "in" / f"{i}.wat.gz", [wats.numbered(i)])
-    run(tmp_path / "in", tmp_path / "one")
-    run(tmp_path / "in", tmp_path / "two", Options(workers=2, quiet=True))
-    assert files(tmp_path / "one") == files(tmp_path / "two")
-
-
-def test_the_module_is_a_program(tmp_path: Path) -> None:
-    wat = wats.write(tmp_path / "a.wat.gz", [wats.numbered(1)])
-    job = Path(__file__).parents[2] / "pipeline" / "extract" / "job.py"
-    done = subprocess.run([sys.executable, job, wat, "--output", tmp_path / "out"], capture_output=True, text=True, check=True)
-    assert "kept: 1\n" in done.stdout
-    assert len(rows(tmp_path / "out" / "a.parquet")) == 1
-
-
-def test_rows_are_written_in_bounded_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.extract.job.GROUP_ROWS", 100)
-    monkeypatch.setattr("pipeline.extract.job.GROUP_CHARACTERS", 50_000)
-    links = [(f"{i}.jpg", f"picture {i}") for i in range(250)] + [("long.jpg", "x" * 60_000), ("last.jpg", "last")]
-    run(wats.write(tmp_path / "a.wat", [wats.page("http://e.example/", links)]), tmp_path / "out")
-    written = pq.ParquetFile(tmp_path / "out" / "a.parquet")
-    assert [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)] == [100, 100, 51, 1]
-    assert written.read()["text"].to_pylist() == [str(alt) for _, alt in links]
+# Published files ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.shared
@@ -297,33 +390,49 @@ def test_the_crawlers_own_detection_is_read_where_the_page_says_nothing(shared_d
     wat = gzip.decompress((shared_data / "wat-generated" / "whirlwind.warc.wat.gz").read_bytes())
     for content, language in ((wat, "an"), (wat.replace(b'"content-language":"an"', b'"content-languagf":"an"'), "es")):
         (tmp_path / "a.wat").write_bytes(content.replace(b'"HTML@/lang"', b'"HTML@/lanf"'))
-        outcome = run(tmp_path / "a.wat", tmp_path / "out", REPLACE)
+        outcome = run(tmp_path / "a.wat", tmp_path / "out", overwrite=True)
         assert outcome.counts["kept"] > 0
-        assert {r["content_language"] for r in rows(tmp_path / "out" / "a.parquet")} == {language}
+        assert {row["content_language"] for row in rows(tmp_path / "out")} == {language}
 
 
 @pytest.mark.shared
-def test_the_rows_of_a_page_are_its_images_in_their_order(shared_data: Path, tmp_path: Path) -> None:
+def test_the_rows_of_a_page_are_its_images(shared_data: Path, tmp_path: Path) -> None:
     run(shared_data / "wat-generated" / "books.toscrape.warc.wat.gz", tmp_path / "out")
-    found = rows(tmp_path / "out" / "books.toscrape.parquet")
+    found = rows(tmp_path / "out")
     # The page itself, from the WARC that the WAT was made of.
     page = (shared_data / "warc" / "books.toscrape.warc").read_bytes().decode("utf-8", "replace")
     images = re.findall(r'<img src="(media/[^"]+)" alt="([^"]+)"', page)
     assert len(images) == 20
-    assert [(r["url"], r["text"]) for r in found] == [
+    assert sorted((row["url"], row["text"]) for row in found) == sorted(
         (f"http://books.toscrape.com/{src}", html.unescape(alt)) for src, alt in images
-    ]
-    assert {r["opt_out"] for r in found} == {None}
-    assert {r["content_language"] for r in found} == {"en-us"}
+    )
+    assert {(row["opt_out"], row["content_language"]) for row in found} == {(None, "en-us")}
+
+
+def named_in(wat: bytes) -> int:
+    """Images that the JSON lines of an unpacked WAT name."""
+    found = 0
+    for line in re.split(rb"\r?\n", wat):
+        if line.startswith(b"{") and b'"Envelope"' in line:
+            page = json.loads(line)["Envelope"].get("Payload-Metadata", {}).get("HTTP-Response-Metadata", {})
+            links: Sequence[Any] = page.get("HTML-Metadata", {}).get("Links", ())
+            found += sum(link.get("path") == "IMG@/src" for link in links)
+    return found
 
 
 @pytest.mark.shared
-def test_every_generated_wat_is_extracted_and_accounted_for(shared_data: Path, tmp_path: Path) -> None:
-    outcome = run(shared_data / "wat-generated", tmp_path / "out")
-    assert (outcome.problems, outcome.counts["bad_record"]) == ((), 0)
-    links = 0
-    for file in (shared_data / "wat-generated").glob("*.gz"):
-        for line in gzip.decompress(file.read_bytes()).split(b"\r\n"):
-            links += line.count(b'"path":"IMG@/src"') if line.startswith(b"{") and json.loads(line) else 0
-    assert outcome.counts["in"] == links
-    assert outcome.counts["kept"] == sum(len(rows(p)) for p in (tmp_path / "out").glob("*.parquet"))
+@pytest.mark.parametrize(
+    "patterns",
+    [("wat/*.warc.wat", "wat/wat*.warc"), ("wat/*.wat.gz",), ("wat-generated/*.warc.wat.gz",), ("wat-generated/*.arc.wat.gz",)],
+    ids=str,
+)
+def test_every_published_wat_is_accounted_for(shared_data: Path, tmp_path: Path, patterns: Sequence[str]) -> None:
+    files = [file for pattern in patterns for file in shared_data.glob(pattern)]
+    outcome = run([shared_data / pattern for pattern in patterns], tmp_path / "out", Settings(opted_out=True))
+    assert outcome.problems == ()
+    links = [named_in(gzip.decompress(f.read_bytes()) if f.suffix == ".gz" else f.read_bytes()) for f in files]
+    found = [row["uid"] for row in rows(tmp_path / "out")]
+    assert (outcome.counts["in"], outcome.counts["kept"]) == (sum(links), len(found))
+    assert len(set(found)) == len(found)
+    told = [json.loads(line) for line in (tmp_path / "out" / "_sources.jsonl").read_text().splitlines()]
+    assert {line["source"]: line["counts"]["in"] for line in told} == dict(zip(map(str, files), links, strict=True))

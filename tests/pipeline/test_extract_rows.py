@@ -96,7 +96,12 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Records that Python has to parse, as they come."""
     slow: list[bytes] = []
     parse = wat.parse
-    monkeypatch.setattr(wat, "parse", lambda content, *rest: slow.append(content) or parse(content, *rest))
+
+    def noted(content: bytes, *rest: Any) -> Any:
+        slow.append(content)
+        return parse(content, *rest)
+
+    monkeypatch.setattr(wat, "parse", noted)
     return slow
 
 

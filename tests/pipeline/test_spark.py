@@ -9,17 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from pipeline.engine import Failed, Options
-from pipeline.extract.job import extract
-from pipeline.spark import Spark, checkout_zip
+from pipeline.engine import Failed
+from pipeline.spark import ROOT, Spark, checkout_zip, ship
 from pools.errors import InputError, WorkFailed
-from tests.pipeline import wats
+from tests.pipeline import extracting, wats
 from tests.pipeline.cluster import end, members
+from tests.pipeline.trees import tree
 
 
 def until(true: Callable[[], object], seconds: float = 30.0) -> bool:
@@ -159,15 +160,6 @@ def test_a_result_that_does_not_arrive_is_missed(spark: Any, monkeypatch: pytest
 
 
 @pytest.mark.spark
-def test_the_driver_goes_on_importing_from_the_checkout(spark: Any) -> None:
-    for _ in range(2):
-        list(Spark().map(abs, range(2)))
-    assert not [entry for entry in sys.path if entry.endswith("/winnow.zip")]
-    shipped = [name for name in spark.sparkContext.listFiles if name.endswith("/winnow.zip")]
-    assert len(shipped) == 1
-
-
-@pytest.mark.spark
 def test_no_units_are_no_job(spark: Any) -> None:
     assert list(Spark().map(abs, [])) == []
 
@@ -187,38 +179,64 @@ def test_an_interrupt_ends_the_job_and_all_its_processes(tmp_path: Path) -> None
         finally:
             end(process.pid)
         assert "Traceback" not in process.stderr.read()
-    assert not list(tmp_path.glob("lasts/*"))
+    assert not list(tmp_path.glob("lasts/*.json"))
 
 
-def test_a_driver_that_runs_from_the_zip_has_no_other_to_ship() -> None:
+@dataclass
+class Context:
+    """What shipping sees of a SparkContext."""
+
+    master: str
+    environment: dict[str, str] = field(default_factory=dict)
+    listArchives: list[str] = field(default_factory=list)  # noqa: N815
+
+    def addArchive(self, path: str) -> None:  # noqa: N802
+        self.listArchives.append(f"spark://127.0.0.1:7077/files/{Path(path).name}")
+
+
+def test_workers_on_this_machine_import_the_checkout_itself() -> None:
+    context = Context("local[2]", {"PYTHONPATH": "mine"})
+    for _ in range(2):
+        ship(cast("Any", context))
+    assert context.environment == {"PYTHONPATH": f"{ROOT}:mine"}
+    assert context.listArchives == []
+
+
+def test_a_cluster_gets_the_checkout_once_beside_other_archives() -> None:
+    context = Context("spark://127.0.0.1:7077", {}, ["spark://127.0.0.1:7077/files/packages.tar.gz"])
+    for _ in range(2):
+        ship(cast("Any", context))
+    assert context.environment == {"PYTHONPATH": "winnow"}
+    assert context.listArchives[1:] == ["spark://127.0.0.1:7077/files/winnow.zip#winnow"]
+
+
+def test_a_driver_that_runs_from_a_zip_ships_no_other() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pipeline import spark\n"
         "class Context:\n"
-        "    listFiles = []\n"
-        "    def addPyFile(self, path): print('shipped', path)\n"
-        "spark.ship(Context()); print(spark.__file__)"
+        "    master, listArchives, environment = 'yarn', [], {}\n"
+        "spark.ship(Context); print(spark.__file__, Context.environment)"
     )
     done = subprocess.run([sys.executable, "-c", code, checkout_zip()], capture_output=True, text=True, check=True)
-    assert done.stdout == checkout_zip() + "/pipeline/spark.py\n"
+    assert done.stdout == checkout_zip() + "/pipeline/spark.py {}\n"
 
 
 @pytest.mark.spark
 def test_extract_gives_the_same_bytes_on_spark(spark: Any, tmp_path: Path) -> None:
-    for i in range(3):
-        wats.write(tmp_path / "in" / f"{i}.wat.gz", [wats.numbered(i), wats.numbered(i + 10)])
-    cut = wats.write(tmp_path / "in" / "cut.wat.gz", [wats.numbered(1)])
+    given = extracting.write(extracting.made_up(3), tmp_path / "in")
+    cut = wats.write(given / "cut.wat.gz", [wats.numbered(1)])
     cut.write_bytes(cut.read_bytes()[:-30])
-    local = extract([str(tmp_path / "in")], str(tmp_path / "local"), options=Options(workers=0, quiet=True))
-    on_spark = extract([str(tmp_path / "in")], str(tmp_path / "spark"), options=Options("spark", quiet=True))
+    local = extracting.run(given, tmp_path / "local")
+    on_spark = extracting.run(given, tmp_path / "spark", engine="spark")
     assert local == on_spark
-    assert (local.counts["kept"], len(local.problems)) == (6, 1)
-    for name in ("0.parquet", "1.parquet", "2.parquet", "cut.parquet", "_manifest.json"):
-        assert (tmp_path / "spark" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    assert len(local.problems) == 1
+    assert extracting.rows(tmp_path / "local") == extracting.expected(extracting.made_up(3))
+    assert tree(tmp_path / "spark") == tree(tmp_path / "local")
 
 
 @pytest.mark.spark
 def test_a_bad_input_on_spark_is_the_users_error(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "page.wat").write_bytes(b"<html>503</html>")
     with pytest.raises(InputError, match="no WARC record"):
-        extract([str(tmp_path / "page.wat")], str(tmp_path / "out"), options=Options("spark", quiet=True))
+        extracting.run(tmp_path / "page.wat", tmp_path / "out", engine="spark")

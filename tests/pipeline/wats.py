@@ -38,8 +38,9 @@ def page_json(
     base: str | None = None,
     metas: Sequence[Mapping[str, Any]] = (),
     title: str | None = None,
+    others: Sequence[Mapping[str, Any]] = (),
 ) -> bytes:
-    """The JSON of one page; `links=None` leaves the list of links out."""
+    """The JSON of one page; `links=None` leaves the list of links out, `others` are links of another kind behind the images."""
     head: dict[str, Any] = {"Metas": list(metas)}
     if base is not None:
         head["Base"] = base
@@ -48,7 +49,7 @@ def page_json(
     page: dict[str, Any] = {"Head": head}
     if links is not None:
         images = [dict(zip(("url", "alt"), link, strict=False)) | {"path": "IMG@/src"} for link in links]
-        page["Links"] = [{"path": "A@/href", "url": "other.html", "text": "elsewhere"}, *images]
+        page["Links"] = [{"path": "A@/href", "url": "other.html", "text": "elsewhere"}, *images, *others]
     response = {"Response-Message": {"Status": "200"}, "Headers": headers or {}, "HTML-Metadata": page}
     return json.dumps({"Envelope": {"Payload-Metadata": {"HTTP-Response-Metadata": response}}}).encode()
 
