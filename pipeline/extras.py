@@ -6,7 +6,8 @@ from pools.errors import InputError
 
 # Modules that stand for an extra of pyproject.toml.
 EXTRAS = {
-    "extract": ("msgspec",),
+    "extract": ("aiohttp", "chardetng_py", "deflate", "msgspec", "numba", "webencodings"),
+    "s3": ("s3fs",),
     "spark": ("pyspark", "pandas"),
     "download": ("img2dataset", "cv2", "urllib3"),
     "filter": ("fasttext",),

@@ -54,18 +54,19 @@ def session(workers: int | None = None) -> SparkSession:
         java = str(choice.java)
     # Executors would take whatever python3 is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("winnow").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")  # the engine shows units
+    builder = SparkSession.builder.appName("winnow").config("spark.ui.showConsoleProgress", "false")  # the engine shows units
     # Results are handed on as they come: their sum says nothing about the driver's memory.
     builder = builder.config("spark.driver.maxResultSize", "0")
     if not (submitted() or re.search(r"--master\b|spark\.master=", os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = builder.master(f"local[{workers or '*'}]")
+        builder = builder.master(f"local[{workers or '*'}]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     try:
         built: SparkSession = builder.getOrCreate()
     except (PySparkRuntimeError, Py4JError) as e:
-        raise WorkFailed(f"Spark did not start ({java}): {str(e).splitlines()[0]}\n  → what Spark said stands above") from e
+        lines = str(e).splitlines()
+        reason = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])  # of a Java exception
+        raise WorkFailed(f"Spark did not start ({java}): {reason}\n  → what Spark said stands above") from e
     built.sparkContext.setLogLevel("ERROR")
     return built
 

@@ -14,6 +14,7 @@ Made from `pools/schema.py` and `pools/readme.py` by `make docs`; a test holds t
 
 | artefact | form |
 |---|---|
+| candidates | a folder of parquet, `_manifest.json`, and `_sources.jsonl`: a line for each file that was read, with status (read, damaged, failed), problems (with byte offsets) and counts |
 | a pool | a folder with `metadata/` and, as they come, `annotations/` and `shards/`; or a bare folder of parquet files. The stem of a file is its path below that folder |
 | shards | img2dataset's layout: `<shard>.tar` (`<key>.jpg .txt .json`; the json holds `uid`), `<shard>.parquet` (a status for every row of the input), `<shard>_stats.json`. A shard without a success has no tar |
 | annotations | `annotations/<name>/<stem>.parquet` (+ `.npz`), same stems and rows as `metadata/`, `uid` repeated as a check: `clip_<name>_similarity_score`, null where there is none, its cause in `<name>_reason`; arrays `<name>_img`, `<name>_txt` (float16) |

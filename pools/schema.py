@@ -63,17 +63,24 @@ _UID = Column("uid", pa.string(), "32 hex digits; of a new candidate the MD5 of 
 _URL = Column("url", pa.string(), "address of the image, absolute")
 _TEXT = Column("text", pa.string(), "caption, white space collapsed and ends trimmed")
 _CARRIED = (
-    Column("alt", pa.string(), "alt attribute as the page has it (NULs and lone surrogates replaced)"),
+    Column(
+        "alt",
+        pa.string(),
+        "alt text as the page has it (NULs and lone surrogates replaced); of links to other documents their text",
+    ),
     Column("page_title", pa.string(), "title of the page, null if it has none"),
     Column("page_url", pa.string(), "address of the page"),
     Column("content_language", pa.string(), "language as the page states it, else as the crawler detected it; null if neither"),
     Column("opt_out", pa.string(), "directives against use (noai, noimageai, …), comma-separated; null if none"),
     Column("crawl", pa.string(), "name of the crawl, null if not known"),
-    Column("source_file", pa.string(), "name of the WAT or WARC file the row was read from"),
+    Column("source_file", pa.string(), "name of the WAT, WARC or ARC file the row was read from"),
 )
 
 CANDIDATES = Table(
-    "Candidates", "`CANDIDATES/<stem>.parquet`", "one (image url, alt text) of one source file", (_UID, _URL, _TEXT, *_CARRIED)
+    "Candidates",
+    "`CANDIDATES/<number>.parquet`",
+    "one (url, alt text), each once, in order of a hash of its uid",
+    (_UID, _URL, _TEXT, *_CARRIED),
 )
 
 METADATA = Table(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
-import chardetng_py  # type: ignore[import-untyped]
-import webencodings  # type: ignore[import-untyped]
+import chardetng_py
+import webencodings
 
 from pipeline.extract.tags import Lexer
 

@@ -1,7 +1,8 @@
 """One archived HTML response (a WARC or ARC record) → what its page says, and its candidates. Pure: record in, `Page` out.
 
-Of one page the candidates of its WAT are among these, with the same uids: what counts as HTML, what is read of it and how its
-characters are decoded is as Common Crawl's extractor has it, pages of other statuses than 200 included.
+What counts as HTML and which links it has is as Common Crawl's extractor has it, pages of other statuses than 200 included: of
+one page the candidates of its WAT are among these, with the same uids (since August 2019, when WATs came to hold attributes
+decoded), but where an image without alt text has a caption that no WAT tells.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ ROWS = pa.schema(
 )
 _MANY = 1 << 17  # rows of a batch
 _BYTES = 24 << 20  # of its alt texts, or of its addresses
+_SMALL = 4 << 10
 _LARGEST = 4 << 20  # bytes of a record that is walked; larger ones are Python's
 _NOTHING = ("", "", "")
 _json = msgspec.json.decode
@@ -50,6 +51,7 @@ class Rows:
         self._clear()
 
     def _clear(self) -> None:
+        self.full = False  # whether the batch should be taken before the next page
         self._facts[walker.ROWS] = 0
         # What goes for all rows of a page. Lists of text: many objects with more to them would keep the garbage collector busy.
         self._titles: list[str | None] = []
@@ -61,15 +63,6 @@ class Rows:
         self._slow: list[Candidate] = []
         self._slow_pages: list[int] = []
 
-    @property
-    def full(self) -> bool:
-        n = self._facts[walker.ROWS]
-        return bool(
-            n + len(self._slow) >= _MANY
-            or max(self._alt_ends[n], self._address_ends[n]) >= _BYTES
-            or len(self._slow) >= _MANY // 4  # nobody knows how long they are
-        )
-
     def add(self, page: Page, walked: int = 0, relative: int = 0) -> Page:
         """Takes in a page: its candidates, and as many rows that were walked before, some of them relative to it."""
         if page.candidates:
@@ -80,7 +73,13 @@ class Rows:
         self._languages.append(page.language)
         self._opt_outs.append(page.opt_out)
         self._walked.append(walked)
-        self._befores += (page.base.scheme, page.base.host, page.base.folder) if relative else _NOTHING
+        self._befores += page.base.before if relative else _NOTHING
+        n = int(self._facts[walker.ROWS])
+        self.full = (
+            n + len(self._slow) >= _MANY
+            or max(self._alt_ends[n], self._address_ends[n]) >= _BYTES
+            or len(self._slow) >= _MANY // 4  # nobody knows how long they are
+        )
         return page
 
     def detected(self, language: str) -> None:
@@ -89,9 +88,11 @@ class Rows:
 
     def add_wat(self, record: Record) -> Page | None:
         """Takes in a WAT record; the page that it tells of, None if it names no link of the wanted kind. Raises BadRecord."""
-        if not wat.may_link(record.data, record.start, self._wanted):
+        size = len(record.data)
+        # Small ones are mostly those of requests; larger ones have links as a rule.
+        if size < _SMALL and not wat.may_link(record.data, record.start, self._wanted):
             return None
-        if self._wanted.images and len(record.data) <= _LARGEST and (page := self._walk(record)) is not None:
+        if self._wanted.images and size <= _LARGEST and (page := self._walk(record)) is not None:
             return page
         parsed = wat.parse(record.content, record.target, self._wanted)
         return None if parsed is None else self.add(parsed)
@@ -109,7 +110,7 @@ class Rows:
             rest = [_json(data[a:b], type=wat.Link) for a, b in self._rest[:slow].tolist()] if slow else []
         except (IndexError, ValueError):  # cut, no JSON, or no UTF-8
             page = None
-        if page is None or (relative and not (page.base.host and page.base.folder)):
+        if page is None or (relative and not page.base.before[0]):
             facts[walker.ROWS] = before
             return None
         if page.opt_out and not self._wanted.opted_out:

@@ -63,10 +63,10 @@ class Scan:
             except wat.BadRecord:
                 self._counts["bad_record"] += 1
         elif kind in ("response", "resource"):
-            from pipeline.extract import html  # a WAT needs no parser of HTML
+            from pipeline.extract import markup  # a WAT needs no reader of HTML
 
             self._counts["records"] += 1
-            if (page := html.parse(record, self._wanted)) is not None:
+            if (page := markup.parse(record, self._wanted)) is not None:
                 return rows.add(page)
         else:
             self._kinds[kind] += 1

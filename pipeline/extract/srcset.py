@@ -57,9 +57,9 @@ def _sizes(descriptors: list[str]) -> tuple[int | None, float] | None:
     for word in descriptors:
         if (w := _WIDTH.fullmatch(word)) and width is None and density is None and int(w[1]):
             width = int(w[1])
-        elif (x := _DENSITY.fullmatch(word)) and width is None and density is None and not height and float(x[1]) >= 0:
+        elif (x := _DENSITY.fullmatch(word)) and width is None and density is None and float(x[1]) >= 0:
             density = float(x[1])
-        elif _HEIGHT.fullmatch(word) and not height and density is None and word.strip("0h"):
+        elif _HEIGHT.fullmatch(word) and not height and word.strip("0h"):
             height = True
         else:
             return None

@@ -22,6 +22,7 @@ _REST = rf"""(?:[^>=]++|={_S}*+(?:"[^"]*+"?+|'[^']*+'?+|[^\t\n\f\r >]++)?+)*+"""
 _ATTRIBUTE = re.compile(
     rf"""([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:{_S}*+={_S}*+(?:"([^"]*+)"?+|'([^']*+)'?+|([^\t\n\f\r >"'][^\t\n\f\r >]*+))?+)?+"""
 )
+_OPAQUE = rf"(?ai:script|style)(?={_ENDS_NAME})"
 _COMMENT = r"!--(?:-?>|(?:[^-]++|-(?!-!?>))*+(?:--!?>)?+)"
 _BOGUS = r"(?:[!?]|/(?![A-Za-z]))[^>]*+>?+"  # <!doctype>, <?xml?>, <![CDATA[ and </3, which end at the next `>`
 # Bounded, as int() refuses thousands of digits.
@@ -59,8 +60,8 @@ class Tag(NamedTuple):
 
 
 _MARKUP = re.compile(
-    rf"<(?:/?+(?!(?ai:script|style)(?={_ENDS_NAME}))([A-Za-z][^\t\n\f\r />]*+){_REST}>?+"
-    rf"|{_opaque('script')}|{_opaque('style')}|/(?ai:script|style)(?={_ENDS_NAME}){_REST}>?+|{_COMMENT}|{_BOGUS})"
+    rf"<(?:/?+(?!{_OPAQUE})([A-Za-z][^\t\n\f\r />]*+){_REST}>?+"
+    rf"|{_opaque('script')}|{_opaque('style')}|/{_OPAQUE}{_REST}>?+|{_COMMENT}|{_BOGUS})"
 )
 # Elements of which none begins or ends within a word (ia-web-commons, ExtractingParseObserver).
 _BLOCKS = """address article aside blockquote body br button canvas caption center cite col colgroup datalist dd details div dl
@@ -91,11 +92,10 @@ class Lexer:
     """Finds the tags of these names, all if there are none, in pages."""
 
     def __init__(self, *names: str) -> None:
-        opaque = rf"(?ai:script|style)(?={_ENDS_NAME})"
-        wanted = rf"(?ai:{'|'.join(names)})(?={_ENDS_NAME})" if names else rf"(?!{opaque})[A-Za-z][^\t\n\f\r />]*+"
+        wanted = rf"(?ai:{'|'.join(names)})(?={_ENDS_NAME})" if names else rf"(?!{_OPAQUE})[A-Za-z][^\t\n\f\r />]*+"
         self._wanted = re.compile(rf"<(/?)({wanted})({_REST})>")
-        other = rf"/?+(?!{opaque}|{wanted})[A-Za-z]{_REST}>?+"
-        closing = rf"/{opaque}{_REST}>?+"
+        other = rf"/?+(?!{_OPAQUE}|{wanted})[A-Za-z]{_REST}>?+"
+        closing = rf"/{_OPAQUE}{_REST}>?+"
         inside = "|".join((other, _opaque("script"), _opaque("style"), closing, _COMMENT, _BOGUS, r"(?![A-Za-z/!?])"))
         self._between = re.compile(rf"(?:[^<]++|<(?:{inside}))*+")
 

@@ -18,7 +18,10 @@ _SAFE, _NAME = r"[!$-.0-:=@-\[\]-~]", r"[0-9A-Z_a-z~%-]"
 _PLAIN = re.compile(r"https?://[a-z0-9-]+(?:\.[a-z0-9-]+)+/[!#-:=?-\[\]-~]*")
 _ROOTED = re.compile(rf"(?:/(?!\.){_SAFE}+)+(?:\?[!$-:=?-\[\]-~]+)?")
 _BELOW = re.compile(rf"{_NAME}(?:(?!:){_SAFE})*(?:/(?!\.){_SAFE}+)*(?:\?[!$-:=?-\[\]-~]+)?")
-_AFTER_PATH = re.compile(r"[?#]|\Z")
+# A plain url up to the last slash of its path, which has neither empty nor dotted parts; its host; its scheme.
+_PLACE = re.compile(
+    rf"((https?:)//[a-z0-9-]+(?:\.[a-z0-9-]+)+)/(?:(?!\.){_SAFE}+/)*(?={_SAFE}*(?:[?#][!#-:=?-\[\]-~]*)?\Z)(?!\.)"
+)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _NO_HOST = re.compile(r"(?:https?:)?//(?:[/?#]|\Z)", re.IGNORECASE)
 _ENDS = "".join(map(chr, range(0x21)))  # C0 controls and the space
@@ -46,29 +49,15 @@ class Base:
                 self.url = resolve(base, Base(page))
 
     @functools.cached_property
-    def scheme(self) -> str:
-        """What stands before an address that begins with two slashes; empty if the base is no http(s) url."""
-        return f"{urlsplit(self.host).scheme}:" if self.host else ""
-
-    @functools.cached_property
-    def folder(self) -> str:
-        """What stands before an address that begins with a name; empty if the base is no http(s) url."""
-        if _PLAIN.fullmatch(self.url) and "//" not in (path := self.url[8:]) and "/." not in path:
-            return self.url[: _AFTER_PATH.search(self.url).start()].rpartition("/")[0] + "/"  # type: ignore[union-attr]
-        return self._before("x")
-
-    @functools.cached_property
-    def host(self) -> str:
-        """What stands before an address that begins with a slash; empty if the base is no http(s) url."""
-        if _PLAIN.fullmatch(self.url):
-            return self.url[: self.url.index("/", 8)]
-        return self._before("/x").removesuffix("/")
-
-    def _before(self, address: str) -> str:
+    def before(self) -> tuple[str, str, str]:
+        """What stands before an address that begins with two slashes, one, or a name; empty if the base is no http(s) url."""
+        if (place := _PLACE.match(self.url)) is not None:
+            return place[2], place[1], place[0]
         try:
-            return encode(urljoin(self.url, address))[:-1]
+            host = encode(urljoin(self.url, "/x"))[:-2]
+            return host[: host.index("//")], host, encode(urljoin(self.url, "x"))[:-1]
         except ValueError:
-            return ""
+            return "", "", ""
 
 
 def resolve(address: str, base: Base) -> str:
@@ -79,17 +68,18 @@ def resolve(address: str, base: Base) -> str:
     """
     if _PLAIN.fullmatch(address):
         return address
-    if address.startswith("//") and base.scheme and _PLAIN.fullmatch(whole := base.scheme + address):
+    scheme, host, folder = base.before
+    if address.startswith("//") and scheme and _PLAIN.fullmatch(whole := scheme + address):
         return whole
-    if _ROOTED.fullmatch(address) and base.host:
-        return base.host + address
-    if _BELOW.fullmatch(address) and base.folder:
-        return base.folder + address
+    if _ROOTED.fullmatch(address) and host:
+        return host + address
+    if _BELOW.fullmatch(address) and folder:
+        return folder + address
     address = _BREAKS.sub("", repair(decode_entities(address)).strip(_ENDS))
     if not address:
         raise Rejected("empty_url")
-    scheme = _SCHEME.match(address)
-    if scheme and scheme[1].lower() not in ("http", "https"):
+    said = _SCHEME.match(address)
+    if said and said[1].lower() not in ("http", "https"):
         raise Rejected("scheme")
     if "\\" in address:
         path, mark, query = address.partition("?")

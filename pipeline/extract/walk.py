@@ -2,7 +2,8 @@
 
 `walk` goes once over the JSON of a record. Links that stand there as most do (nothing escaped, to be decoded or to be
 repaired) are copied out as they are; of the others the places are given; and what is not built like a record of Common
-Crawl's extractor at all is left to `wat.parse`, which says what is right. Indices are checked: input is hostile.
+Crawl's extractor at all is left to `wat.parse`, which says what is right. Indices are checked: input is hostile. All of it
+is one file, as what was compiled before is used again until this file changes.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ Content-Language, the detector.
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -144,7 +143,12 @@ def describe(url: str, headers: Any, metas: Any, title: Any, base: Any) -> Page:
 
 def tells(headers: bytes | bytearray, metas: bytes | bytearray) -> tuple[bool, bool]:
     """Whether these JSON texts can name a header, a meta element, that matters. Most do not, and need not be parsed."""
-    return _TELLING_HEADERS.search(headers.lower()) is not None, _TELLING_METAS.search(metas.lower()) is not None
+    h, m = headers.lower(), metas.lower()
+    # Names may hide behind escapes: html@\\/lang, \\u0072obots. One search for each is faster than a pattern for all.
+    return (
+        b"content-language" in h or b"x-robots-tag" in h or b"\\u" in h,
+        b"robots" in m or b"html@" in m or b"content-language" in m or b"winnow" in m or b"\\u" in m,
+    )
 
 
 def may_link(data: bytes | bytearray, start: int, wanted: Wanted) -> bool:
@@ -208,9 +212,6 @@ def _lenient(record: Any) -> _Response | None:
 
 _META_NAMES = {"html@/lang": "name", "content-language": "http-equiv", "robots": "name", optout.AGENT: "name"}
 _HEADER_NAMES = ("content-language", "x-robots-tag")
-# Names may hide behind escapes: html@\\/lang, \\u0072obots.
-_TELLING_HEADERS = re.compile(rb"content-language|x-robots-tag|\\u")
-_TELLING_METAS = re.compile(rb"content-language|robots|html@|winnow|\\u")
 
 
 def _by_name(metas: Any) -> Mapping[str, list[str]]:

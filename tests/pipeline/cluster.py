@@ -23,6 +23,7 @@ REGISTERED = re.compile("Successfully registered with master")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a Java that runs for a minute, beside four others
 # A driver waits for both workers, so that both get work.
 SETTINGS = {
+    "spark.ui.enabled": "false",
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": QUICK,
     "spark.driver.extraJavaOptions": QUICK,
@@ -82,7 +83,9 @@ def bare_environment(folder: Path) -> Path:
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    (folder / "lib" / version / "site-packages" / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (folder / "lib" / version / "site-packages" / "packages.pth").write_text(
+        sysconfig.get_path("purelib") + "\n" + str(Path(__file__).parent.parent.parent) + "\n"
+    )
     return folder / "bin" / "python"
 
 

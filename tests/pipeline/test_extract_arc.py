@@ -119,7 +119,7 @@ def test_garbage_between_records_costs_nothing_else(middle: bytes) -> None:
 
 @pytest.mark.parametrize("before_the_border", range(0, 100, 7))
 def test_a_header_across_the_border_of_two_reads_is_found(before_the_border: int) -> None:
-    garbage = b"x" * ((1 << 18) - len(RECORDS[0]) - before_the_border) + b"\n"
+    garbage = b"x" * ((1 << 19) - len(RECORDS[0]) - before_the_border) + b"\n"
     assert summary(RECORDS[0] + garbage + RECORDS[1]) == ["filedesc://test.arc", "record", URLS[0]]
 
 

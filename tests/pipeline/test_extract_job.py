@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.extract.job import COUNTS, Settings, Text
+from pipeline.extract.job import Settings, Text
 from pipeline.extract.page import Documents
+from pipeline.extract.scan import COUNTS
 from pools.errors import InputError
 from pools.layout import Pool
 from pools.manifest import Outcome
@@ -83,9 +84,9 @@ def test_a_pair_is_written_once_and_the_first_file_record_and_link_has_it(tmp_pa
         return wats.page(f"http://e.example/{name}", [(IMAGE, alt) for alt in alts], title=name)
 
     wats.write(
-        tmp_path / "in/1.wat.gz", [page("1a", "a dog", "a dog", "A dog"), page("1b", "my dog", "a dog"), page("1c", "my dog")]
+        tmp_path / "in/x/1.wat.gz", [page("1a", "a dog", "a dog", "A dog"), page("1b", "my dog", "a dog"), page("1c", "my dog")]
     )
-    wats.write(tmp_path / "in/2.wat.gz", [page("2a", "a dog", "my dog", "a dog "), page("2b", "our dog")])
+    wats.write(tmp_path / "in/y/1.wat.gz", [page("2a", "a dog", "my dog", "a dog "), page("2b", "our dog")])
     wats.write(tmp_path / "in/0.wat", [page("0a", "our dog")])
     outcome = run(tmp_path / "in", tmp_path / "out")
     assert by_alt(tmp_path / "out", "page_title") == {

@@ -7,7 +7,7 @@ import gzip
 import zlib
 from collections.abc import Callable
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 import pyarrow as pa
 import pytest
 
@@ -81,6 +81,7 @@ def test_several_codings_are_undone_from_the_last() -> None:
         (b"<meta charset=windows-1251>\xe9", "text/html; charset=none", "<meta charset=windows-1251>й"),
         (b"<META content='text/html; charset=koi8-r' http-equiv=Content-Type>\xca", "text/html", None),
         (b"<meta name=x content='charset=koi8-r'><meta charset=bogus><meta charset=koi8-r>\xca", "", None),
+        (b"<meta http-equiv=refresh content='0;url=?charset=koi8-r'><meta charset=windows-1251>\xe9", "", None),
         (b"<!-- <meta charset=koi8-r> --><meta charset=windows-1251>\xe9", "", None),
         (b"<?xml version='1.0' encoding='windows-1251'?>\xe9", "", None),
         ("<meta charset=utf-16>é".encode(), "", "<meta charset=utf-16>é"),

@@ -22,6 +22,7 @@ from pipeline.extract.srcset import Candidate
         ("http://e.example/w_100,h_50/a.jpg 1x, http://e.example/w_200,h_100/b.jpg 2x", "http://e.example/w_200,h_100/b.jpg"),
         ("a.jpg,b.jpg 2x", "a.jpg,b.jpg"),  # no space, so the comma is the address's
         ("a.jpg, b.jpg", "a.jpg"),
+        ("a.jpg,,, b.jpg 0.5x", "a.jpg"),
         ("data:image/png;base64,AA== 9x, a.jpg 1x", "a.jpg"),
         ("DATA:image/gif,x 1w", None),
         ("a.jpg 100w 50h, b.jpg 50h 200w", "b.jpg"),
@@ -41,6 +42,7 @@ def test_the_largest_counts(text: str, expected: str | None) -> None:
 )
 def test_descriptors_in_error_cost_their_candidate(descriptors: str) -> None:
     assert srcset.largest(f"bad.jpg {descriptors}, good.jpg 0.1x") == "good.jpg"
+    assert srcset.largest(f"bad.jpg {descriptors}") is None
 
 
 def test_candidates_have_their_sizes_in_order() -> None:
