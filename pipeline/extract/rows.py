@@ -127,13 +127,14 @@ class Rows:
         return self.add(page, rows - before, relative)
 
     def _describe(self, record: Record) -> Page:
+        data = record.data
         at: list[int] = self._facts[walker.HEADERS :].tolist()
-        headers, metas, title, base = (record.data[start:end] for start, end in zip(at[::2], at[1::2], strict=True))
-        tell = wat.tells(headers, metas)
+        headers, metas, title, base = data[at[0] : at[1]], data[at[2] : at[3]], data[at[4] : at[5]], data[at[6] : at[7]]
+        headers_tell, metas_tell = wat.tells(headers, metas)
         return wat.describe(
             record.target,
-            _json(headers) if tell[0] else None,
-            _json(metas) if tell[1] else None,
+            _json(headers) if headers_tell else None,
+            _json(metas) if metas_tell else None,
             _json(title) if title else None,
             _json(base) if base else None,
         )

@@ -35,7 +35,8 @@ class Scan:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Batches of `rows.ROWS`, in the file's order. Memory is bounded, however long the file."""
         rows = Rows(self._wanted)
-        target, silent = "", False  # of the page that was told of last: its address, whether it states no language
+        latest: warc.Record | None = None  # which told of a page
+        silent = False  # of its language
         for found in warc.read(self._file):
             if isinstance(found, warc.Damage):
                 self._damaged(found)
@@ -44,14 +45,16 @@ class Scan:
             if rows.full and (found.type != "metadata" or wat.may_link(found.data, found.start, self._wanted)):
                 yield rows.take()
             if (page := self._page(found, rows)) is not None:
-                target, silent = found.target, page.language is None
+                latest, silent = found, page.language is None
                 self._counts["pages"] += 1
-                self._counts.update(page.counts)
-                self._counts["kept"] += page.counts["in"] - sum(n for why, n in page.counts.items() if why != "in")
-            elif silent and found.target == target and (language := self._detected(found)) is not None:
+                for name, number in page.counts.items():
+                    self._counts[name] += number
+            elif silent and (language := _detected(found, latest)) is not None:
                 rows.detected(language)
                 silent = False
         yield rows.take()
+        dropped = sum(number for name, number in self._counts.items() if name.startswith("dropped:"))
+        self._counts["kept"] = self._counts["in"] - dropped
 
     def _page(self, record: warc.Record, rows: Rows) -> Page | None:
         """The page that a record tells of, whose candidates `rows` has taken in; None if it names no link that is wanted."""
@@ -71,10 +74,6 @@ class Scan:
         else:
             self._kinds[kind] += 1
         return None
-
-    def _detected(self, record: warc.Record) -> str | None:
-        """What the crawler made of a page's language, which stands in a record of its own, behind that of the page."""
-        return wat.detected_language(record.content) if wat.may_detect(record) else None
 
     def check(self) -> None:
         """Raises InputError if what was read holds nothing of the kind that pages are told of in."""
@@ -97,3 +96,10 @@ class Scan:
             self._counts["bad_record"] += 1
         if damage.kind in ("cut", "gzip"):
             self._damages.append(f"{self.path}: {damage}")
+
+
+def _detected(record: warc.Record, page: warc.Record | None) -> str | None:
+    """What the crawler made of a page's language, which stands in a record of its own, behind that of the page."""
+    if page is None or not wat.may_detect(record) or record.target != page.target:
+        return None
+    return wat.detected_language(record.content)

@@ -127,17 +127,15 @@ def parse(content: bytes, page_url: str, wanted: Wanted = Wanted()) -> Page | No
 
 def describe(url: str, headers: Any, metas: Any, title: Any, base: Any) -> Page:
     """The page of these parts of a WAT record, each of any JSON type; with no links so far."""
-    by_name, values = _by_name(metas) if metas else {}, _values(headers) if headers else {}
+    if not metas and not headers:
+        return page.describe(url, base=base, title=title)
+    by_name, values = _by_name(metas), _values(headers)
     return page.describe(
         url,
         base=base,
         title=title,
-        languages=(
-            *by_name.get("html@/lang", ()),
-            *by_name.get("content-language", ()),
-            *values.get("content-language", ()),
-        ),
-        objections=(*by_name.get("robots", ()), *by_name.get(optout.AGENT, ()), *values.get("x-robots-tag", ())),
+        languages=(*by_name["html@/lang"], *by_name["content-language"], *values["content-language"]),
+        objections=(*by_name["robots"], *by_name[optout.AGENT], *values["x-robots-tag"]),
     )
 
 

@@ -83,9 +83,7 @@ def bare_environment(folder: Path) -> Path:
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    (folder / "lib" / version / "site-packages" / "packages.pth").write_text(
-        sysconfig.get_path("purelib") + "\n" + str(Path(__file__).parent.parent.parent) + "\n"
-    )
+    (folder / "lib" / version / "site-packages" / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "bin" / "python"
 
 

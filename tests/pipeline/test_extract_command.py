@@ -109,6 +109,21 @@ def test_what_is_asked_for_is_done(tmp_path: Path, call: Call) -> None:
     assert left_behind(tmp_path) == []
 
 
+def test_warcs_are_read_where_they_are_asked_for(tmp_path: Path, files: Path, call: Call) -> None:
+    for n in range(3):
+        wats.write(files / f"{n}.warc.gz", [wats.response(f"http://e.example/{n}", [(f"{n}.jpg", f"page {n}")])])
+
+    def read(*options: str) -> set[str]:
+        assert call(files, "--output", tmp_path / "out", "--quiet", "--overwrite", *options) == (0, "", "")
+        return {row["alt"] for row in rows(tmp_path / "out")}
+
+    every = {f"page {n}" for n in range(3)}
+    assert read("--from", "warc") == every
+    assert read().isdisjoint(every)
+    two = read("--warcs", "2", "--seed", "1")
+    assert (len(two), two < every, two == read("--from", "warc", "--warcs", "2", "--seed", "1")) == (2, True, True)
+
+
 # Crawls ---------------------------------------------------------------------------------------------------------------
 
 

@@ -101,6 +101,36 @@ def test_a_pair_is_written_once_and_the_first_file_record_and_link_has_it(tmp_pa
     assert seen(outcome) == {"in": 11, "kept": 5, "dropped:duplicate": 6, "records": 6, "pages": 6}
 
 
+def test_the_first_page_has_it_also_where_the_second_writes_the_same_address_more_plainly(tmp_path: Path) -> None:
+    def page(name: str, address: str) -> bytes:
+        return wats.page(f"http://e.example/{name}", [(address, "a dog")], title=name)
+
+    for address in ("http://i.example/1.jpg?a=1&amp;b=2", " http://i.example/1.jpg?a=1&b=2"):
+        one(tmp_path, page("first", address), page("second", "http://i.example/1.jpg?a=1&b=2"))
+        assert [(row["url"], row["page_title"]) for row in rows(tmp_path / "out")] == [
+            ("http://i.example/1.jpg?a=1&b=2", "first")
+        ]
+
+
+@pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
+def test_a_warc_of_html_gives_the_rows_that_its_wat_gives(tmp_path: Path, name: str) -> None:
+    links = {
+        A: [("1.jpg", "one & two"), ("2.jpg", ""), ("data:,", "x")],
+        B: [("http://i.example/3.jpg", "ñ 狗"), ("1.jpg", "one & two")],
+    }
+    wat = [wats.page(url, found, title="T", headers={"Content-Language": "es"}) for url, found in links.items()]
+    warc = [wats.response(url, found, title="T", head="Content-Language: es\r\n") for url, found in links.items()]
+    counts = one(tmp_path, *wat)
+    expected = candidates(tmp_path / "out").drop_columns("source_file")
+    assert len(expected) == 2
+    request = wats.warc_record(b"GET / HTTP/1.1\r\n\r\n", uri=A, kind="request", media="application/http; msgtype=request")
+    assert one(tmp_path, request, *warc, name=name) == counts
+    assert candidates(tmp_path / "out").drop_columns("source_file") == expected
+    assert {row["source_file"] for row in rows(tmp_path / "out")} == {name}
+    objecting = [wats.response(A, links[A], head="X-Robots-Tag: noai\r\n"), warc[1]]
+    assert seen(one(tmp_path, *objecting, name=name)) == {"in": 5, "kept": 2, "dropped:opt_out": 3, "records": 2, "pages": 2}
+
+
 # T04, T05, T12, T15, T16, T18
 @pytest.mark.parametrize(
     ("links", "texts", "counts"),

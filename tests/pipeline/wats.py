@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,16 +17,17 @@ def warc_record(
     *,
     uri: str = "http://e.example/",
     kind: str = "metadata",
+    media: str = "application/json",
     length: int | None = None,
     line_end: bytes = b"\r\n",
 ) -> bytes:
-    """One record of JSON; `length` is a Content-Length that may lie."""
+    """One record, of JSON unless `media` says otherwise; `length` is a Content-Length that may lie."""
     lines = [
         b"WARC/1.0",
         b"WARC-Type: " + kind.encode(),
         b"WARC-Target-URI: " + uri.encode(),
         b"WARC-Date: 2024-05-31T01:17:49Z",
-        b"Content-Type: application/json",
+        b"Content-Type: " + media.encode(),
         b"Content-Length: %d" % (len(content) if length is None else length),
     ]
     return line_end.join(lines) + 2 * line_end + content + 2 * line_end
@@ -57,6 +59,14 @@ def page_json(
 def page(uri: str, links: Iterable[Link] | None, **more: Any) -> bytes:
     """The WAT record of one page."""
     return warc_record(page_json(links, **more), uri=uri)
+
+
+def response(uri: str, links: Iterable[tuple[str, str]], *, title: str = "", head: str = "") -> bytes:
+    """The WARC record of a page as HTML; `head` are further lines of its HTTP headers."""
+    images = "".join(f'<img src="{html.escape(src)}" alt="{html.escape(alt)}">' for src, alt in links)
+    body = f"<html><head><title>{html.escape(title)}</title></head><body>{images}</body></html>".encode()
+    answer = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n{head}\r\n".encode()
+    return warc_record(answer + body, uri=uri, kind="response", media="application/http; msgtype=response")
 
 
 def detection(uri: str, *codes: str, value: Any = None) -> bytes:
