@@ -37,7 +37,7 @@ def session(workers: int | None = None) -> SparkSession:
     Raises InputError without pyspark or Java, WorkFailed if Spark does not start.
     """
     try:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError:

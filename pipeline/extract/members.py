@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import IO
 
 import deflate
+import numpy as np
 
 _MAGIC = b"\x1f\x8b\x08"
 _LEAST = 18  # bytes of a gzip header and trailer
@@ -30,11 +31,12 @@ class Members:
         self._file, self._limit = file, limit
         self.offset = file.tell()
         self._buffer, self._ended = b"", False
+        self._magics: Iterator[int] = iter(())  # where there are magic numbers in the buffer, those that were not passed yet
 
     def __iter__(self) -> Iterator[bytes | bytearray]:
         at = 0
         while True:
-            end = self._buffer.find(_MAGIC, at + _LEAST)
+            end = next((m for m in self._magics if m >= at + _LEAST), -1)
             if end < 0 and self._read(at):
                 at = 0
                 continue
@@ -47,6 +49,7 @@ class Members:
                     at = 0
                     continue
                 end = len(self._buffer) - left
+                self._search(end)
             if data is None:
                 return
             yield data
@@ -54,13 +57,20 @@ class Members:
             at = end
 
     def _read(self, at: int) -> bool:
-        """Drops what lies before `at` and reads on; False if no member begins there, or at the limit or the end of the file."""
-        if self._ended or len(self._buffer) - at > self._limit or not _MAGIC.startswith(self._buffer[at : at + len(_MAGIC)]):
+        """Drops what lies before `at` and reads on; False if the limit or the end of the file is reached."""
+        if self._ended or len(self._buffer) - at > self._limit:
             return False
         more = self._file.read(_READ)
         self._ended = not more
         self._buffer = self._buffer[at:] + more
+        self._search(0)
         return True
+
+    def _search(self, start: int) -> None:
+        octets = np.frombuffer(self._buffer, np.uint8)
+        found = np.flatnonzero(octets[start : len(octets) - 2] == _MAGIC[0]) + start
+        found = found[(octets[found + 1] == _MAGIC[1]) & (octets[found + 2] == _MAGIC[2])]
+        self._magics = iter(found.tolist())
 
 
 def _unpack(member: bytes, limit: int) -> bytearray | None:

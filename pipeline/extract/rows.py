@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from _md5 import md5  # type: ignore[import-not-found]  # a call of hashlib's takes twice as long: OpenSSL is made for long messages
 from typing import Any
 
 import msgspec
@@ -129,14 +129,13 @@ class Rows:
     def _describe(self, record: Record) -> Page:
         data = record.data
         at: list[int] = self._facts[walker.HEADERS :].tolist()
-        headers, metas, title, base = data[at[0] : at[1]], data[at[2] : at[3]], data[at[4] : at[5]], data[at[6] : at[7]]
-        headers_tell, metas_tell = wat.tells(headers, metas)
+        tells = self._facts[walker.TELLS]  # of a language or an objection; most pages do not
         return wat.describe(
             record.target,
-            _json(headers) if headers_tell else None,
-            _json(metas) if metas_tell else None,
-            _json(title) if title else None,
-            _json(base) if base else None,
+            _json(data[at[0] : at[1]]) if tells and at[1] else None,
+            _json(data[at[2] : at[3]]) if tells and at[3] else None,
+            _json(data[at[4] : at[5]]) if at[5] else None,
+            _json(data[at[6] : at[7]]) if at[7] else None,
         )
 
     def take(self) -> pa.RecordBatch:
@@ -182,7 +181,6 @@ def _strings(data: walker.Bytes, ends: Any, n: int) -> pa.Array:
 
 def _uids(alts: pa.Array, urls: pa.Array) -> pa.Array:
     """`pools.uids.new` of each row, as 16 bytes."""
-    md5 = hashlib.md5
     joined = pc.binary_join_element_wise(alts, urls, "").cast(pa.binary()).to_pylist()
-    digests = b"".join([md5(both, usedforsecurity=False).digest() for both in joined])
+    digests = b"".join([md5(both).digest() for both in joined])
     return pa.Array.from_buffers(pa.binary(16), len(alts), [None, pa.py_buffer(digests)])

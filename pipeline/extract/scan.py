@@ -31,6 +31,7 @@ class Scan:
         self._counts: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()  # of the records that tell of no page
         self._damages: list[str] = []
+        self._records = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Batches of `rows.ROWS`, in the file's order. Memory is bounded, however long the file."""
@@ -55,20 +56,22 @@ class Scan:
         yield rows.take()
         dropped = sum(number for name, number in self._counts.items() if name.startswith("dropped:"))
         self._counts["kept"] = self._counts["in"] - dropped
+        self._counts["records"] = self._records
 
     def _page(self, record: warc.Record, rows: Rows) -> Page | None:
         """The page that a record tells of, whose candidates `rows` has taken in; None if it names no link that is wanted."""
-        kind = record.type
-        if kind == "metadata" and record.data.find(b"application/json", 0, record.start) >= 0:
-            self._counts["records"] += 1
+        if wat.is_wat(record):
+            self._records += 1
             try:
                 return rows.add_wat(record)
             except wat.BadRecord:
                 self._counts["bad_record"] += 1
-        elif kind in ("response", "resource"):
+                return None
+        kind = record.type
+        if kind in ("response", "resource"):
             from pipeline.extract import markup  # a WAT needs no reader of HTML
 
-            self._counts["records"] += 1
+            self._records += 1
             if (page := markup.parse(record, self._wanted)) is not None:
                 return rows.add(page)
         else:
@@ -78,7 +81,7 @@ class Scan:
     def check(self) -> None:
         """Raises InputError if what was read holds nothing of the kind that pages are told of in."""
         expected = "a WAT (WARC records of type metadata that hold JSON), or a WARC or ARC file with responses"
-        if self._counts["records"] or (self._damages and not self._kinds):
+        if self._records or (self._damages and not self._kinds):
             return
         if not self._kinds:
             raise InputError("no WARC record in this file", where=self.path, expected=expected)

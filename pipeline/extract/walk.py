@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pipeline.extract.optout import AGENT
+
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]  # the same bytes, by eights
@@ -22,8 +24,8 @@ Out = tuple[Bytes, Offsets, Bytes, Offsets, Bytes, Numbers]  # alts, their ends,
 WHOLE, HOSTED, ROOTED, BELOW = 0, 1, 2, 3
 DATA = 4  # `data:` and the picture itself
 # Where `walk` puts what it found in `facts`: counts, then [start, end) of JSON values, 0 if absent.
-ROWS, LINKS, NO_TEXT, SCHEME, REST, RELATIVE, HEADERS, METAS, TITLE, BASE = 0, 1, 2, 3, 4, 5, 6, 8, 10, 12
-FACTS = 14
+ROWS, LINKS, NO_TEXT, SCHEME, REST, RELATIVE, TELLS, HEADERS, METAS, TITLE, BASE = 0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 13
+FACTS = 15
 SMALLEST = len('{"path":"IMG@/src"}')
 
 
@@ -49,14 +51,19 @@ _HEADERS, _HTML, _HEAD, _LINKS = map(_bytes, ("Headers", "HTML-Metadata", "Head"
 _METAS, _TITLE, _BASE = map(_bytes, ("Metas", "Title", "Base"))
 _PATH, _URL, _ALT, _IMAGE = map(_bytes, ("path", "url", "alt", '"IMG@/src"'))
 _OTHER = _bytes('{"path":')
-# How far a search may go on where it met this byte at the place of the last one (Horspool 1980).
-_STRIDES = np.full(256, len(_IMAGE), np.int64)
-_STRIDES[_IMAGE[:-1]] = np.arange(len(_IMAGE) - 1, 0, -1)
+_TO_AT = 4  # from the quote before IMG@/src to its @
+# The names of `wat`, as far as they tell, with the bit set that makes a capital a small letter.
+_CONTENT_LANGUAGE, _ROBOTS, _HTML_AT, _AGENT = (
+    np.frombuffer(word, np.uint8) | np.uint8(0x20) for word in (b"content-language", b"robots", b"html@", AGENT.encode())
+)
+_C, _R, _H, _W, _U = map(ord, "crhwu")
 _HTTP, _HTTPS, _DATA = map(_bytes, ("http://", "https://", "data:"))
 
 _QUOTE, _BACKSLASH, _COLON, _COMMA = map(ord, '"\\:,')
-_OPEN, _CLOSE, _LEFT, _RIGHT = map(ord, "{}[]")
-_ONES, _HIGH, _RIGHTS = (np.uint64(0x0101010101010101 * c) for c in (1, 0x80, _RIGHT))
+_OPEN, _CLOSE, _LEFT, _RIGHT, _AT = map(ord, "{}[]@")
+_ONES, _HIGH, _QUOTES, _BACKSLASHES, _RIGHTS, _ATS = (
+    np.uint64(0x0101010101010101 * c) for c in (1, 0x80, _QUOTE, _BACKSLASH, _RIGHT, _AT)
+)
 _SPACE, _SLASH, _DOT, _MARK, _AMPERSAND = map(ord, " /.?&")
 
 compiled = njit(boundscheck=True)
@@ -70,10 +77,21 @@ def _skip_space(b: Bytes, i: int) -> int:
 
 
 @compiled
-def _skip_string(b: Bytes, i: int) -> int:
+def _holds(word: np.uint64, eight: np.uint64) -> bool:
+    """Whether one of the bytes of a word is that of which `eight` is made: v - 0x01… borrows into the high bit of a byte of v
+    that is 0 (Mycroft 1987)."""
+    v = word ^ eight
+    return bool((v - _ONES) & ~v & _HIGH)
+
+
+@compiled
+def _skip_string(b: Bytes, w: Words, i: int) -> int:
     """Behind the closing quote of the string that begins at `i`."""
     i += 1
     while True:
+        if i & 7 == 0:
+            while i >> 3 < len(w) and not _holds(w[i >> 3], _QUOTES) and not _holds(w[i >> 3], _BACKSLASHES):
+                i += 8
         c = b[i]
         if c == _QUOTE:
             return i + 1
@@ -81,13 +99,13 @@ def _skip_string(b: Bytes, i: int) -> int:
 
 
 @compiled
-def _skip_value(b: Bytes, i: int) -> int:
+def _skip_value(b: Bytes, w: Words, i: int) -> int:
     """Behind the value that begins at `i`."""
     depth = 0
     while True:
         c = b[i]
         if c == _QUOTE:
-            i = _skip_string(b, i)
+            i = _skip_string(b, w, i)
         elif c == _OPEN or c == _LEFT:
             depth += 1
             i += 1
@@ -111,11 +129,7 @@ def _skip_flat(b: Bytes, w: Words, i: int) -> int:
     bracket); -1 if that cannot be told for sure."""
     while True:
         if i & 7 == 0:
-            # Eight bytes at once: v - 0x01… borrows into the high bit of a byte of v that is 0 (Mycroft 1987).
-            while i >> 3 < len(w):
-                v = w[i >> 3] ^ _RIGHTS
-                if (v - _ONES) & ~v & _HIGH:
-                    break
+            while i >> 3 < len(w) and not _holds(w[i >> 3], _RIGHTS):
                 i += 8
         if b[i] == _RIGHT and b[i - 1] == _CLOSE:
             return i + 1 if b[i - 2] == _QUOTE and b[i - 3] != _BACKSLASH else -1
@@ -133,7 +147,34 @@ def _is(b: Bytes, start: int, end: int, word: Bytes) -> bool:
 
 
 @compiled
-def _next_key(b: Bytes, i: int) -> tuple[int, int, int]:
+def _tells(b: Bytes, i: int, end: int) -> bool:
+    """Whether one of the names that matter in headers and meta elements may stand there, in any case, or behind an escape."""
+    while i < end:
+        c = b[i] | 0x20
+        if c == _C:
+            word = _CONTENT_LANGUAGE
+        elif c == _R:
+            word = _ROBOTS
+        elif c == _H:
+            word = _HTML_AT
+        elif c == _W:
+            word = _AGENT
+        elif b[i] == _BACKSLASH and b[i + 1] == _U:
+            return True
+        else:
+            i += 1
+            continue
+        k = 1
+        while k < len(word) and (b[i + k] | 0x20) == word[k]:
+            k += 1
+        if k == len(word):
+            return True
+        i += 1
+    return False
+
+
+@compiled
+def _next_key(b: Bytes, w: Words, i: int) -> tuple[int, int, int]:
     """(start, end, start of the value) of the key at or behind `i`, within an object; start = 0 where the object ends, at
     the third number; -1 where this is no JSON."""
     i = _skip_space(b, i)
@@ -143,7 +184,7 @@ def _next_key(b: Bytes, i: int) -> tuple[int, int, int]:
         return 0, 0, i + 1
     if b[i] != _QUOTE:
         return -1, 0, 0
-    end = _skip_string(b, i)
+    end = _skip_string(b, w, i)
     value = _skip_space(b, end)
     if b[value] != _COLON:
         return -1, 0, 0
@@ -151,18 +192,18 @@ def _next_key(b: Bytes, i: int) -> tuple[int, int, int]:
 
 
 @compiled
-def _enter(b: Bytes, i: int, word: Bytes) -> int:
+def _enter(b: Bytes, w: Words, i: int, word: Bytes) -> int:
     """Start of the value of a key of the object at `i`; -1 if it has none, or this is no object."""
     if i < 0 or b[i] != _OPEN:
         return -1
     i += 1
     while True:
-        start, end, value = _next_key(b, i)
+        start, end, value = _next_key(b, w, i)
         if start <= 0:
             return -1
         if _is(b, start, end, word):
             return value
-        i = _skip_value(b, value)
+        i = _skip_value(b, w, value)
 
 
 @compiled
@@ -271,15 +312,18 @@ def _is_plain(b: Bytes, i: int, end: int) -> bool:
 
 
 @compiled
-def _find_image(b: Bytes, i: int, end: int) -> int:
+def _find_image(b: Bytes, w: Words, i: int, end: int) -> int:
     """Where the next link that is an image begins; `end` if there is none, -1 if it does not begin with saying so."""
-    last = len(_IMAGE) - 1
-    while i + last < end:
-        c = b[i + last]
-        if c == _IMAGE[last] and _is(b, i, i + len(_IMAGE), _IMAGE):
-            begin = i - len(_OTHER)
-            return begin if _is(b, begin, i, _OTHER) else -1
-        i += _STRIDES[c]
+    while i < end:
+        if i & 7 == 0:
+            while i >> 3 < len(w) and not _holds(w[i >> 3], _ATS):
+                i += 8
+            if i >= end:
+                return end
+        if b[i] == _AT and _is(b, i - _TO_AT, i - _TO_AT + len(_IMAGE), _IMAGE):
+            begin = i - _TO_AT - len(_OTHER)
+            return begin if _is(b, begin, begin + len(_OTHER), _OTHER) else -1
+        i += 1
     return end
 
 
@@ -304,7 +348,7 @@ def _links(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, fac
             return -1
         if _is(b, i, i + len(_OTHER), _OTHER) and not _is(b, i + len(_OTHER), i + len(_OTHER) + len(_IMAGE), _IMAGE):
             # Most links are others and say so first. Unescaped quotes cannot stand within a string, so what is found is one.
-            following = _find_image(b, i, stop)
+            following = _find_image(b, w, i, stop)
             if following < 0 or following == stop:
                 facts[ROWS] = rows
                 return -1 if following < 0 else _skip_flat(b, w, i)
@@ -314,13 +358,13 @@ def _links(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, fac
         url = url_end = alt = alt_end = 0
         i += 1
         while True:
-            start, end, value = _next_key(b, i)
+            start, end, value = _next_key(b, w, i)
             if start < 0:
                 return -1
             if start == 0:
                 i = value
                 break
-            i = _skip_value(b, value)
+            i = _skip_value(b, w, value)
             if b[value] == _QUOTE:
                 if _is(b, start, end, _PATH):
                     image = _is(b, value, i, _IMAGE)
@@ -356,15 +400,16 @@ def _head(b: Bytes, w: Words, i: int, facts: Numbers) -> int:
     """Notes the places of what the head at `i` states; behind it, or -1."""
     i += 1
     while True:
-        start, end, value = _next_key(b, i)
+        start, end, value = _next_key(b, w, i)
         if start <= 0:
             return value if start == 0 else -1
         flat = b[value] == _LEFT and b[value + 1] == _OPEN and not _is(b, start, end, _METAS)
-        i = _skip_flat(b, w, value) if flat else _skip_value(b, value)
+        i = _skip_flat(b, w, value) if flat else _skip_value(b, w, value)
         if i < 0:
             return -1
         if _is(b, start, end, _METAS):
             facts[METAS], facts[METAS + 1] = value, i
+            facts[TELLS] |= _tells(b, value, i)
         elif _is(b, start, end, _TITLE):
             facts[TITLE], facts[TITLE + 1] = value, i
         elif _is(b, start, end, _BASE):
@@ -376,7 +421,7 @@ def _html(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, fact
     """Takes in the HTML part at `i`; behind it, or -1."""
     i += 1
     while True:
-        start, end, value = _next_key(b, i)
+        start, end, value = _next_key(b, w, i)
         if start <= 0:
             return value if start == 0 else -1
         if _is(b, start, end, _LINKS) and b[value] == _LEFT:
@@ -384,7 +429,7 @@ def _html(b: Bytes, w: Words, i: int, stop: int, captioned: bool, out: Out, fact
         elif _is(b, start, end, _HEAD) and b[value] == _OPEN:
             i = _head(b, w, value, facts)
         else:
-            i = _skip_value(b, value)
+            i = _skip_value(b, w, value)
         if i < 0:
             return -1
 
@@ -399,12 +444,12 @@ def walk(b: Bytes, i: int, stop: int, captioned: bool, out: Out, facts: Numbers)
     """
     facts[ROWS + 1 :] = 0
     w = b[: len(b) >> 3 << 3].view(np.uint64)
-    i = _enter(b, _enter(b, _enter(b, _skip_space(b, i), _ENVELOPE), _PAYLOAD), _RESPONSE)
+    i = _enter(b, w, _enter(b, w, _enter(b, w, _skip_space(b, i), _ENVELOPE), _PAYLOAD), _RESPONSE)
     if i < 0 or b[i] != _OPEN:
         return False
     i += 1
     while True:
-        start, end, value = _next_key(b, i)
+        start, end, value = _next_key(b, w, i)
         if start <= 0:
             return start == 0
         if _is(b, start, end, _HTML) and b[value] == _OPEN:
@@ -412,6 +457,7 @@ def walk(b: Bytes, i: int, stop: int, captioned: bool, out: Out, facts: Numbers)
             if i < 0:
                 return False
         else:
-            i = _skip_value(b, value)
+            i = _skip_value(b, w, value)
             if _is(b, start, end, _HEADERS):
                 facts[HEADERS], facts[HEADERS + 1] = value, i
+                facts[TELLS] |= _tells(b, value, i)

@@ -11,6 +11,7 @@ Content-Language, the detector.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,8 @@ from pipeline.extract.warc import Record
 
 IMAGE = "IMG@/src"
 DETECTED = b"languages-cld2"
+# What the crawler writes, nearly always, as it stands in JSON; `un` is CLD2's code for "unknown".
+_FIRST_CODE = re.compile(rb'"languages-cld2","Value":"[^\[\]]*\\"languages\\":\[\{\\"code\\":\\"(?!un\\)([a-zA-Z-]{2,12})\\"')
 
 
 class BadRecord(ValueError):
@@ -139,14 +142,13 @@ def describe(url: str, headers: Any, metas: Any, title: Any, base: Any) -> Page:
     )
 
 
-def tells(headers: bytes | bytearray, metas: bytes | bytearray) -> tuple[bool, bool]:
-    """Whether these JSON texts can name a header, a meta element, that matters. Most do not, and need not be parsed."""
-    h, m = headers.lower(), metas.lower()
-    # Names may hide behind escapes: html@\\/lang, \\u0072obots. One search for each is faster than a pattern for all.
-    return (
-        b"content-language" in h or b"x-robots-tag" in h or b"\\u" in h,
-        b"robots" in m or b"html@" in m or b"content-language" in m or b"winnow" in m or b"\\u" in m,
-    )
+def is_wat(record: Record) -> bool:
+    """Whether a record is one of a WAT: metadata, in JSON."""
+    data, start = record.data, record.start
+    if data.find(b"application/json", 0, start) < 0:
+        return False
+    # The one spelling there is in practice is found four times faster.
+    return data.find(b"\r\nWARC-Type: metadata\r\n", 0, start) > 0 or record.type == "metadata"
 
 
 def may_link(data: bytes | bytearray, start: int, wanted: Wanted) -> bool:
@@ -162,8 +164,10 @@ def may_detect(record: Record) -> bool:
 def detected_language(content: bytes) -> str | None:
     """The code of the first language that the crawler's detector names in a WAT record on a page, None if it names none.
 
-    `un` is CLD2's code for "unknown". What does not parse says nothing: the page's rows stand without it.
+    What does not parse says nothing: the page's rows stand without it.
     """
+    if (found := _FIRST_CODE.search(content)) is not None:
+        return found[1].decode()
     if DETECTED not in content:
         return None
     try:

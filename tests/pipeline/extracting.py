@@ -92,7 +92,8 @@ class Page:
         return [wats.page(self.url, self.links, title=self.title), *found]
 
 
-World = Sequence[Sequence[Page]]  # files of pages; their urls are absolute, their texts clean
+# Files of pages; their urls are absolute, perhaps with a blank before them (which compiled code leaves to Python), texts clean.
+World = Sequence[Sequence[Page]]
 
 
 def write(world: World, folder: Path) -> Path:
@@ -107,7 +108,8 @@ def expected(world: World) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for n, pages in enumerate(world):
         for page in pages:
-            for url, alt in page.links:
+            for written, alt in page.links:
+                url = written.strip()
                 uid = hashlib.md5((alt + url).encode()).hexdigest()
                 row = {"uid": uid, "url": url, "text": alt, "alt": alt, "page_title": page.title, "page_url": page.url}
                 row |= {"content_language": page.language, "opt_out": None, "crawl": None, "source_file": f"{n:02}.wat.gz"}

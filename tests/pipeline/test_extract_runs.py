@@ -127,9 +127,8 @@ def test_the_order_in_which_inputs_are_named_does_not_count(world: World, whole:
 
 # Any world ------------------------------------------------------------------------------------------------------------
 
-PAIRS = st.tuples(
-    st.sampled_from([f"http://i.example/{c}.jpg" for c in "abc"]), st.sampled_from(["", "a dog", "a cat", "ñ 狗"])
-)
+URLS = st.sampled_from([f"{blank}http://i.example/{c}.jpg" for c in "abc" for blank in ("", " ")])
+PAIRS = st.tuples(URLS, st.sampled_from(["", "a dog", "a cat", "ñ 狗"]))
 TITLES, LANGUAGES = st.sampled_from([None, "T", "Title"]), st.sampled_from([None, "es", "en"])
 
 

@@ -50,10 +50,11 @@ def page_json(
         head["Title"] = title
     page: dict[str, Any] = {"Head": head}
     if links is not None:
-        images = [dict(zip(("url", "alt"), link, strict=False)) | {"path": "IMG@/src"} for link in links]
+        images = [{"path": "IMG@/src"} | dict(zip(("url", "alt"), link, strict=False)) for link in links]
         page["Links"] = [{"path": "A@/href", "url": "other.html", "text": "elsewhere"}, *images, *others]
     response = {"Response-Message": {"Status": "200"}, "Headers": headers or {}, "HTML-Metadata": page}
-    return json.dumps({"Envelope": {"Payload-Metadata": {"HTTP-Response-Metadata": response}}}).encode()
+    # Without spaces and the path first, as the extractor writes it.
+    return json.dumps({"Envelope": {"Payload-Metadata": {"HTTP-Response-Metadata": response}}}, separators=(",", ":")).encode()
 
 
 def page(uri: str, links: Iterable[Link] | None, **more: Any) -> bytes:
