@@ -57,8 +57,8 @@ class Members:
             at = end
 
     def _read(self, at: int) -> bool:
-        """Drops what lies before `at` and reads on; False if the limit or the end of the file is reached."""
-        if self._ended or len(self._buffer) - at > self._limit:
+        """Drops what lies before `at` and reads on; False if no member begins there, or at the limit or the end of the file."""
+        if self._ended or len(self._buffer) - at > self._limit or not _MAGIC.startswith(self._buffer[at : at + len(_MAGIC)]):
             return False
         more = self._file.read(_READ)
         self._ended = not more

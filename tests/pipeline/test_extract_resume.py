@@ -161,6 +161,7 @@ def test_jobs_may_share_a_scratch_folder(
     write(WORLD[:3], tmp_path / "less")
     scratch = str(tmp_path / "scratch")
     interrupt(tmp_path / "in", tmp_path / "a", Settings(scratch=scratch), merges=0)
+    assert (len(left_behind(tmp_path / "scratch")), left_behind(tmp_path / "a")) == (1, [])
     run(tmp_path / "less", tmp_path / "b", Settings("image_only", scratch=scratch))
     assert len(rows(tmp_path / "b")) == len(expected(WORLD[:3]))
     capsys.readouterr()
