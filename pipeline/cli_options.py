@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 Output = Annotated[str, typer.Option("--output", "-o", help="Where the result goes (local path or fsspec url).")]
 Engine = Annotated[Literal["local", "spark"], typer.Option(help="Processes on this machine, or Spark.")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Processes; 0 = in this one; default: one a core.")]
-Part = Annotated[str | None, typer.Option(metavar="I/N", help="Do only the I-th of N parts (from 0), for job arrays.")]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N", help="Do only the I-th of N parts (from 0), for job arrays; extract: once more when all are done."
+    ),
+]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite/--resume", help="Replace the output, or go on where a run stopped (default).")
 ]

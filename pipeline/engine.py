@@ -225,7 +225,7 @@ def do(
                 outcomes[todo[i].name] = result
             progress.advance(failed=len(failed))
     if len(failed) > budget:
-        raise _given_up(run_, units, outcomes, failed)
+        raise _given_up(label, units, outcomes, failed)
     # In the units' order, so that totals do not depend on which was ready first.
     return Done(
         {u.name: outcomes[u.name] for u in units if u.name in outcomes},
@@ -233,10 +233,10 @@ def do(
     )
 
 
-def _given_up(run_: Run, units: Sequence[Unit], outcomes: dict[str, Outcome], failed: dict[str, Failed]) -> WorkFailed:
+def _given_up(label: str, units: Sequence[Unit], outcomes: dict[str, Outcome], failed: dict[str, Failed]) -> WorkFailed:
     lines = "\n".join(f"  {name}: {failure.message}" for name, failure in sorted(failed.items()))
     return WorkFailed(
-        f"{run_.stage}: {len(failed)} of {len(units)} units failed, {len(outcomes)} done\n{lines}\n  → run again to retry them"
+        f"{label}: {len(failed)} of {len(units)} units failed, {len(outcomes)} done\n{lines}\n  → run again to retry them"
     )
 
 
@@ -258,7 +258,7 @@ def run(
         return before
     done = do(run_, units, work, options)
     if done.failed:
-        raise _given_up(run_, units, done.outcomes, done.failed)
+        raise _given_up(run_.stage, units, done.outcomes, done.failed)
     total = done.total
     if len(done.outcomes) < len(units):
         index, number = options.part

@@ -14,9 +14,7 @@ def extract(
     output: Output,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[INPUT…]", help="WAT, WARC or ARC files, folders, patterns, lists of paths (*.paths.gz, *.txt)."
-        ),
+        typer.Argument(metavar="INPUT…", help="WAT, WARC or ARC files, folders, patterns, lists of paths (*.paths.gz, *.txt)."),
     ] = None,
     crawl: Annotated[list[str] | None, typer.Option(metavar="ID", help="A crawl of Common Crawl; may be repeated.")] = None,
     wats: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only N files, chosen by the seed.")] = None,
@@ -42,7 +40,10 @@ def extract(
         bool, typer.Option(help="Keep links of pages that say noai, noimageai, noindex …; the column opt_out tells.")
     ] = False,
     parts: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Work in N parts, so that a scratch disk holds one at a time.")
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Work in N parts, one after the other, so that a scratch disk holds one at a time."
+        ),
     ] = None,
     scratch: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where rows lie in between; default: in the output.")

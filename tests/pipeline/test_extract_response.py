@@ -44,7 +44,7 @@ def test_a_body_that_was_stored_unpacked_stays(name: str) -> None:
     assert response.unpack([("Content-Encoding", PACKERS[name][0])], PAGE) == PAGE
 
 
-@pytest.mark.parametrize("name", PACKERS.keys() - {"zstd"})  # whose one block is all there is
+@pytest.mark.parametrize("name", sorted(PACKERS.keys() - {"zstd"}))  # whose one block is all there is
 def test_a_cut_body_gives_what_there_is(name: str) -> None:
     coding, pack = PACKERS[name]
     packed = pack(PAGE)
