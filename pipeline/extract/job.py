@@ -39,7 +39,7 @@ TEXTS: tuple[Text, ...] = get_args(Text)
 REPORT = "_sources.jsonl"
 SCHEMA = CANDIDATES.schema
 _FILES = 256  # that one merge reads at most
-_ROWS, _BYTES = 1 << 20, 160 << 20  # of a file of candidates, before repeats are dropped
+_ROWS, _BYTES = 1 << 20, 128 << 20  # of a file of candidates, before repeats are dropped
 
 
 @dataclass(frozen=True)

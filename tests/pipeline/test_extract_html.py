@@ -328,7 +328,7 @@ def test_any_bytes_give_a_page_whose_counts_add_up(body: bytes, documents: Docum
     if page is not None:
         dropped = sum(n for why, n in page.counts.items() if why != "in")
         assert page.counts["in"] == len(page.candidates) + dropped > 0
-        assert "".join(c.url + c.alt + c.caption for c in page.candidates).encode()
+        "".join(c.url + c.alt + c.caption for c in page.candidates).encode()  # raises where it is no Unicode
 
 
 @pytest.mark.parametrize(
