@@ -25,7 +25,6 @@ from pipeline.extract import runs
 from pipeline.extract.crawls import crawl_of
 from pipeline.extract.inputs import Source
 from pipeline.extract.page import DOCUMENTS, Documents, Wanted
-from pipeline.extract.rows import load
 from pipeline.extract.scan import COUNTS, Scan
 from pipeline.progress import Progress
 from pools import store, uids
@@ -121,8 +120,6 @@ class _Job:
         self.parts = [self.sources[a:b] for a, b in itertools.pairwise(borders)]
 
     def run(self, run: Run) -> Outcome:
-        if self.options.engine == "local":
-            load()  # once here, for all workers to find
         reads = [read for part in range(len(self.parts)) if (read := self._part(part)) is not None]
         if len(reads) < len(self.parts):
             index, number = self.options.part

@@ -95,15 +95,16 @@ class Damage:
         return f"{self.why}, in the record or gzip member that begins at byte {self.offset}"
 
 
-def read(file: IO[bytes], *, limit: int = MAX_CONTENT) -> Iterator[Record | Damage]:
-    """Records and damages of a seekable file, in its order. A cut is the last thing that comes.
+def read(file: IO[bytes], start: int = 0, *, limit: int = MAX_CONTENT) -> Iterator[Record | Damage]:
+    """Records and damages of a seekable file, in its order, from a gzip member on. A cut is the last thing that comes.
 
     The records of an ARC file, which begins with `filedesc://`, have a WARC header block in place of their line.
     """
+    file.seek(start)
     members = Members(file, limit)
     form = _WARC
     for data in members:
-        record = _whole(data, members.offset)
+        record = whole(data, members.offset)
         if record is None and (form is _ARC or (members.offset == 0 and data.startswith(arc.BEGINS))):
             form = _ARC
             if (translated := arc.whole(data)) is not None:
@@ -156,8 +157,8 @@ def read_at(file: IO[bytes], offset: int, skip: int, *, limit: int = MAX_CONTENT
     return _read_one(stream, limit, form)
 
 
-def _whole(data: bytes | bytearray, offset: int) -> Record | None:
-    """The record that these bytes are, none of them left over; None if they are anything else."""
+def whole(data: bytes | bytearray, offset: int) -> Record | None:
+    """The record that these bytes are, a gzip member at this offset, none of them left over; None if they are anything else."""
     start, stop = data.find(b"\r\n\r\n") + 4, len(data) - 4
     length = data.find(_CONTENT_LENGTH, 0, start)
     if (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.extract import job, rows, runs
+from pipeline.extract import job, rows, runs, scan, walked
 from tests.pipeline import wats
 from tests.pipeline.extracting import run
 
@@ -31,7 +31,8 @@ def write(folder: Path, files: int, number: int) -> Path:
 
 
 def main(folder: str, *sizes: str) -> None:
-    rows._MANY, runs._GROUP_ROWS, job._ROWS, job._FILES = 100, 5, 100, 1000
+    rows.MANY, walked.ROWS, scan._FEW = 100, 100, 20
+    runs._GROUP_ROWS, job._ROWS, job._FILES = 5, 100, 1000
     for n, size in enumerate(sizes):
         files, number = map(int, size.split(","))
         inputs = write(Path(folder) / f"{n}-in", files, number)

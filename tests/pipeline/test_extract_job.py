@@ -270,11 +270,11 @@ def languages(tmp_path: Path, *records: bytes) -> dict[str, str | None]:
     return by_alt(tmp_path / "out", "content_language")
 
 
-@pytest.mark.parametrize("many", [1 << 17, 1])
+@pytest.mark.parametrize("many", [1 << 15, 1])
 def test_the_detected_language_is_that_of_the_page_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
-    monkeypatch.setattr("pipeline.extract.rows._MANY", many)  # of 1: each page is a batch
+    monkeypatch.setattr("pipeline.extract.rows.MANY", many)  # of 1: each page is a batch
     a, b = (wats.page(u, [("1.jpg", f"{u[-1]} 1"), ("2.jpg", f"{u[-1]} 2")]) for u in (A, B))
     found = wats.detection(A, "es", "en")
     assert languages(tmp_path, wats.request(A), a, found, wats.request(B), b) == {

@@ -1,8 +1,11 @@
-"""Compiled code and Python find the same in a WAT: what `wat.parse` says of a record is right, and `Rows` must say it too."""
+"""Compiled code and Python find the same in a WAT: what `wat.parse` says of a record is right, and compiled code must say it
+too, of one record and of a whole file."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -12,9 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.extract import rows, walk, warc, wat
+from pipeline.extract import scan, walk, walked, warc, wat
 from pipeline.extract.page import Wanted
-from pipeline.extract.rows import Rows
+from pipeline.extract.scan import Scan
+from pipeline.extract.walked import Rows
+from tests.pipeline import wats
 from tests.pipeline.wats import page_json
 
 PAGE = "https://shop.example/a/b.html?x=1"
@@ -52,12 +57,7 @@ def by_rows(records: list[warc.Record], wanted: Wanted) -> Found:
 
     def take() -> None:
         for r in collected.take().to_pylist():
-            found[
-                (
-                    r["uid"].hex(),
-                    *(r[n] for n in ("url", "alt", "caption", "page_title", "page_url", "content_language", "opt_out")),
-                )
-            ] += 1
+            found[(r["uid"].hex(), *(r[n] for n in NAMES))] += 1
 
     for one in records:
         try:
@@ -73,9 +73,32 @@ def by_rows(records: list[warc.Record], wanted: Wanted) -> Found:
     return found, +counts
 
 
+def packed(*records: bytes) -> bytes:
+    return b"".join(gzip.compress(one, 1, mtime=0) for one in records)
+
+
+def by_file(file: bytes, wanted: Wanted = Wanted()) -> Found:  # noqa: B008
+    found: Counter[tuple[Any, ...]] = Counter()
+    one = Scan("file", io.BytesIO(file), wanted)
+    for batch in one.batches():
+        for r in batch.to_pylist():
+            found[(r["uid"].hex(), *(r[n] for n in NAMES))] += 1
+    counts = Counter(one.outcome().counts)
+    assert not one.outcome().problems
+    assert counts.pop("kept") == sum(found.values())
+    counts["bad"] = counts.pop("bad_record")
+    return found, +counts
+
+
+NAMES = ("url", "alt", "caption", "page_title", "page_url", "content_language", "opt_out")
+
+
 def same(records: list[warc.Record], wanted: Wanted = Wanted()) -> Found:  # noqa: B008
     expected = by_python(records, wanted)
     assert by_rows(records, wanted) == expected
+    found, counts = by_file(packed(*(wats.warc_record(r.content, uri=r.target) for r in records)), wanted)
+    assert counts.pop("records") == len(records)
+    assert (found, counts) == expected
     return expected
 
 
@@ -92,7 +115,7 @@ def test_published_wats(shared_data: Path, documents: Any) -> None:
         assert counts["in"] > 1500
 
 
-def walked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Records that Python has to parse, as they come."""
     slow: list[bytes] = []
     parse = wat.parse
@@ -134,7 +157,7 @@ def test_what_most_pages_hold_is_not_parsed_by_python(monkeypatch: pytest.Monkey
         {"url": "../8.jpg", "alt": "eight &amp; more"},
         other,
     )
-    slow = walked(monkeypatch)
+    slow = parsed(monkeypatch)
     found, counts = by_rows([record(content)], Wanted())
     assert not slow
     assert {f[1:4] for f in found} == {
@@ -204,7 +227,7 @@ ALTS = st.lists(st.sampled_from(["&amp;", "&amp", "  ", "Bc", *'a \t\n&;"\\/', *
 PAGES = [PAGE, "http://h.example", "http://h.example/x//y/../z;p?q#f"]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(ADDRESSES, ALTS), max_size=6),
     st.sampled_from(PAGES),
@@ -240,7 +263,7 @@ def test_damaged_records(data: st.DataObject) -> None:
 
 
 def test_a_batch_is_full_by_rows_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_MANY", 40)
+    monkeypatch.setattr(walked, "ROWS", 40)
     collected, taken = Rows(Wanted()), []
     for n in range(30):
         links = [{"url": f"{n}-{k}.jpg", "alt": f"picture {n} {k}" + "&amp;" * (k == 3)} for k in range(5)]
@@ -253,7 +276,7 @@ def test_a_batch_is_full_by_rows_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -
     assert urls == {
         (f"https://shop.example/{n}/{n}-{k}.jpg", f"https://shop.example/{n}/") for n in range(30) for k in range(5)
     }
-    monkeypatch.setattr(rows, "_BYTES", 3000)
+    monkeypatch.setattr(walked, "BYTES", 3000)
     collected = Rows(Wanted())
     assert not collected.full
     collected.add_wat(record(images({"url": "1.jpg", "alt": "x" * 3000})))
@@ -261,8 +284,8 @@ def test_a_batch_is_full_by_rows_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_record_too_large_to_be_walked_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_LARGEST", 2000)
-    slow = walked(monkeypatch)
+    monkeypatch.setattr(walked, "LARGEST", 2000)
+    slow = parsed(monkeypatch)
     found, _ = by_rows(
         [record(images({"url": "1.jpg", "alt": "x" * 3000})), record(images({"url": "2.jpg", "alt": "y"}))], Wanted()
     )
@@ -305,6 +328,101 @@ def test_the_tables_of_characters_are_those_of_the_patterns() -> None:
                 )
             ]
         )
+
+
+def python_only(monkeypatch: pytest.MonkeyPatch, few: int = 1 << 30) -> None:
+    """Of the next files, compiled code only goes through what lies behind so many records."""
+    monkeypatch.setattr(scan, "_WALKED", "no such module")
+    monkeypatch.setattr(scan, "_FEW", few)
+
+
+WORDS = st.sampled_from(
+    ["", "en", "de-CH", " fr ", "a&amp;b", "noai", "index, NoImageIndex", "nofollow", "other: noai", "\u2019", "é"]
+)
+KEYS = st.sampled_from(
+    ["name", "http-equiv", "content", "property", "HTML@/lang", "html@/LANG", "html`/lang", "robots", " Robots", "winnow", "x"]
+)
+METAS = st.lists(
+    st.one_of(
+        st.dictionaries(st.sampled_from(["name", "http-equiv", "content", "property"]), st.one_of(KEYS, WORDS), max_size=4),
+        st.builds(lambda name, said: {"name": name, "content": said}, KEYS, st.one_of(WORDS, st.none(), st.just(3))),
+        st.builds(lambda said: {"http-equiv": "Content-Language", "content": said}, WORDS),
+        st.just("no object"),
+    ),
+    max_size=4,
+)
+HEADERS = st.dictionaries(
+    st.sampled_from(["Server", "Content-Language", "content-language", "X-Robots-Tag", "x-ROBOTS-tag", "Vary"]),
+    st.one_of(WORDS, st.just("Content-Language"), st.lists(WORDS, max_size=2), st.none()),
+    max_size=3,
+)
+TITLES = st.sampled_from([None, "", " ", "A title", "A  title", "Ö — 椅子", "a &lt; b", "x\u0000y"])
+SITES = ["http://h.example/", "https://h.example/a/b?c=d/e", "http://h.example/a//b", "http://H.example/", "http://localhost/x"]
+
+
+@st.composite
+def records_of_a_page(draw: st.DrawFn) -> list[bytes]:
+    uri = draw(st.sampled_from(SITES))
+    links: list[Any] = draw(st.lists(st.sampled_from([("1.jpg", "x"), ("/2.jpg",), ("../3.jpg", "z"), ("d.jpg", "a &amp; b")])))
+    page = wats.page(
+        uri,
+        [*links, ("last.jpg", "one")],
+        metas=draw(METAS),
+        headers=draw(HEADERS),
+        title=draw(TITLES),
+        base=draw(st.sampled_from([None, None, "", "/base/", "x"])),
+    )
+    found = [
+        wats.detection(u, *codes) for u, codes in draw(st.lists(st.tuples(st.sampled_from([uri, SITES[0]]), CODES), max_size=2))
+    ]
+    return [page, *draw(st.permutations([*found, wats.request(uri)]))]
+
+
+CODES = st.sampled_from([(), ("es",), ("un",), ("un", "pt"), ("zh-Hant", "en"), ("a",), ("xxxxxxxxxxxxxxxx",)])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(records_of_a_page(), min_size=1, max_size=4), st.booleans(), st.integers(0, 12), st.integers(1, 12))
+def test_pages_of_every_kind(pages: list[list[bytes]], opted_out: bool, few: int, rows: int) -> None:
+    """A file gives the same by Python, by compiled code, by one behind the other, and in batches of any size."""
+    file, wanted = packed(*(record for page in pages for record in page)), Wanted(opted_out=opted_out)
+    with pytest.MonkeyPatch.context() as patch:
+        python_only(patch)
+        expected = by_file(file, wanted)
+    assert by_file(file, wanted) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        python_only(patch, few)
+        patch.setattr(walked, "ROWS", rows)
+        assert by_file(file, wanted) == expected
+
+
+@pytest.mark.parametrize("limit", [("ROWS", 3), ("BYTES", 20), ("PAGES", 2), ("PAGE_BYTES", 30)])
+def test_batches_of_compiled_code_are_bounded(monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]) -> None:
+    records = [wats.page(f"http://h.example/{n}/", [("1.jpg", f"number {n}"), ("2.jpg", "x")], title="T") for n in range(9)]
+    monkeypatch.setattr(walked, *limit)
+    batches = [len(b) for b in Scan("file", io.BytesIO(packed(*records)), Wanted()).batches()]
+    assert sum(batches) == 18
+    assert 2 <= max(batches) <= 4
+
+
+@pytest.mark.parametrize("where", range(0, 153, 6))
+def test_headers_of_every_kind(monkeypatch: pytest.MonkeyPatch, where: int) -> None:
+    """What compiled code makes of a record's header is what Python makes of it, whatever byte is another."""
+    whole = wats.page("http://h.example/", [("1.jpg", "x")])
+    assert whole.index(b"\r\n\r\n") in range(149, 155)
+    for octet in b"\r\n :A<z0\xff":
+        damaged = bytearray(whole)
+        damaged[where] = octet
+        file = packed(
+            wats.page("http://a.example/", [("0.jpg", "y")]), bytes(damaged), whole, wats.detection("http://h.example/", "es")
+        )
+        found = Scan("file", io.BytesIO(file), Wanted())
+        rows = [r for batch in found.batches() for r in batch.to_pylist()]
+        with pytest.MonkeyPatch.context() as patch:
+            python_only(patch)
+            expected = Scan("file", io.BytesIO(file), Wanted())
+            assert rows == [r for batch in expected.batches() for r in batch.to_pylist()]
+        assert found.outcome() == expected.outcome()
 
 
 def test_no_image_takes_fewer_bytes_than_room_is_made_for() -> None:

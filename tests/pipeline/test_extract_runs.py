@@ -79,7 +79,14 @@ def test_processes_give_the_same_bytes(whole: tuple[Path, Path], tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("rows._MANY", 1), ("rows._MANY", 5), ("rows._BYTES", 40), ("runs._GROUP_ROWS", 2), ("runs._GROUP_BYTES", 100)],
+    [
+        ("rows.MANY", 1),
+        ("rows.MANY", 5),
+        ("rows.LONG", 40),
+        ("scan._FEW", 1),
+        ("runs._GROUP_ROWS", 2),
+        ("runs._GROUP_BYTES", 100),
+    ],
 )
 def test_batches_and_groups_of_another_size_give_the_same_bytes(
     whole: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int
@@ -153,7 +160,7 @@ def test_any_world_is_what_the_model_says(
 ) -> None:
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in [("rows._MANY", many), ("runs._GROUP_ROWS", group), ("job._ROWS", size)]:
+        for name, value in [("rows.MANY", many), ("runs._GROUP_ROWS", group), ("job._ROWS", size)]:
             patch.setattr(f"pipeline.extract.{name}", value)
         outcome = run(write(world, folder / "in"), folder / "out", Settings(parts=parts))
     assert rows(folder / "out") == expected(world)
