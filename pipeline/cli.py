@@ -8,22 +8,23 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipeline import lists
+from pipeline import lists, pools_command
 from pipeline.cli_options import (
     Device,
     Engine,
     Json,
     Output,
     Overwrite,
-    Part,
     Quiet,
     Seed,
     Workers,
     conclude,
     make_options,
 )
+from pipeline.download.command import download
 from pipeline.extract.command import extract
 from pipeline.extras import missing
+from pipeline.help_panels import Panels
 from pools.errors import WinnowError
 
 app = typer.Typer(
@@ -36,9 +37,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 app.add_typer(lists.app, name="uids", help="Look at uid lists, combine and convert them.")
+app.add_typer(pools_command.app, name="pool", help="Make pools of what others published.")
 
 
 app.command()(extract)
+app.command(cls=Panels)(download)
 
 
 @app.command()
@@ -53,42 +56,6 @@ def replay(
     from pipeline.replay import replay as job
 
     job(archives, port=port)
-
-
-@app.command()
-def download(
-    candidates: Annotated[str, typer.Argument(help="Candidates or published metadata: a parquet file or a folder of them.")],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="POOL/shards", help="Metadata goes to POOL/metadata.")],
-    proxy: Annotated[str | None, typer.Option(metavar="URL", help="Send every request to this HTTP proxy.")] = None,
-    shard_size: Annotated[int, typer.Option(min=1, help="Rows of the input a shard.")] = 10_000,
-    image_size: Annotated[
-        int, typer.Option(min=1, help="Longest side of a stored image in pixels; only larger ones shrink.")
-    ] = 512,
-    threads: Annotated[int, typer.Option(min=1, help="Requests under way at once, in each process.")] = 32,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one url, with all tries.")] = 30.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further tries where a failure can heal.")] = 2,
-    allow_private: Annotated[bool, typer.Option(help="Allow private and loopback addresses.")] = False,
-    engine: Engine = "local",
-    workers: Workers = None,
-    part: Part = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Fetch the images of candidates into webdataset shards; every row gets a status and a reason.
-
-    Example: winnow download candidates --output pool/shards
-    """
-    from pipeline.download.fetch import Policy
-    from pipeline.download.images import ImageRules
-    from pipeline.download.job import DownloadSettings
-    from pipeline.download.job import download as job
-
-    policy = Policy(deadline=timeout, retries=retries, proxy=proxy, allow_private=allow_private)
-    images = ImageRules(image_size=image_size)
-    settings = DownloadSettings(shard_size=shard_size, threads=threads, policy=policy, images=images)
-    outcome = job(candidates, output, settings=settings, options=make_options(overwrite, quiet, engine, workers, part))
-    conclude("download", outcome, output, json, quiet)
 
 
 @app.command()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -40,10 +41,12 @@ def make_options(
     return Options(engine=engine, workers=workers, overwrite=overwrite, quiet=quiet, part=parse_part(part))
 
 
-def conclude(stage: str, outcome: Outcome, output: str, json: bool, quiet: bool) -> None:
-    """Prints the summary; work that failed in part exits with 1."""
+def conclude(
+    stage: str, outcome: Outcome, output: str, json: bool, quiet: bool, *, more: Mapping[str, Any] | None = None
+) -> None:
+    """Prints the summary, in JSON with what the stage has to say besides; work that failed in part exits with 1."""
     from pipeline.summary import report
 
-    report(stage, outcome, output, as_json=json, quiet=quiet)
+    report(stage, outcome, output, as_json=json, quiet=quiet, more=more)
     if outcome.problems:
         raise typer.Exit(1)

@@ -9,7 +9,7 @@ EXTRAS = {
     "extract": ("aiohttp", "chardetng_py", "deflate", "msgspec", "numba", "webencodings"),
     "s3": ("s3fs",),
     "spark": ("pyspark", "pandas"),
-    "download": ("img2dataset", "cv2", "urllib3"),
+    "download": ("cv2", "simplejpeg", "urllib3"),
     "filter": ("fasttext",),
     "train": ("torch", "torchvision", "open_clip", "braceexpand"),
 }

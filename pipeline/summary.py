@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from pools.manifest import Outcome
 
 
-def report(stage: str, outcome: Outcome, output: str, *, as_json: bool = False, quiet: bool = False) -> None:
-    """Prints an outcome on standard output, for people or as one line of JSON; problems go to standard error."""
+def report(
+    stage: str,
+    outcome: Outcome,
+    output: str,
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Prints an outcome on standard output, for people or as one line of JSON; problems go to standard error.
+
+    `more` is what a stage has to say besides, in the JSON only: people have been told by then.
+    """
     if as_json:
-        print(json.dumps({"stage": stage, "output": output, "counts": outcome.counts, "problems": outcome.problems}))
+        told = {"stage": stage, "output": output, "counts": outcome.counts, "problems": outcome.problems}
+        print(json.dumps({**told, **(more or {})}, ensure_ascii=False))
     elif not quiet:
         print("\n".join([*funnel(stage, outcome.counts), f"→ {output}"]))
     for problem in outcome.problems:

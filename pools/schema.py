@@ -41,6 +41,7 @@ class Reason(StrEnum):
     """Why a row has no image: the closed list behind the column `reason`."""
 
     BAD_URL = "bad_url"
+    NOT_IN_ARCHIVE = "not_in_archive"
     PRIVATE_ADDRESS = "private_address"
     NAME_RESOLUTION = "name_resolution"
     CONNECTION = "connection"
@@ -48,8 +49,10 @@ class Reason(StrEnum):
     TIMEOUT_TOTAL = "timeout_total"
     TOO_MANY_REDIRECTS = "too_many_redirects"
     TOO_LARGE = "too_large"
+    TOO_FEW_BYTES = "too_few_bytes"
     HTTP_STATUS = "http_status"
     OPT_OUT = "opt_out"
+    ROBOTS_DISALLOW = "robots_disallow"
     EMPTY = "empty"
     NOT_AN_IMAGE = "not_an_image"
     TRUNCATED_IMAGE = "truncated_image"
@@ -57,6 +60,7 @@ class Reason(StrEnum):
     TOO_SMALL = "too_small"
     ASPECT_RATIO = "aspect_ratio"
     HASH_MISMATCH = "hash_mismatch"
+    PLACEHOLDER = "placeholder"
 
 
 _UID = Column("uid", pa.string(), "32 hex digits; of a new candidate the MD5 of alt + url")
@@ -91,8 +95,8 @@ METADATA = Table(
         _UID,
         _URL,
         _TEXT,
-        Column("original_width", pa.int32(), "pixels, of the image as served"),
-        Column("original_height", pa.int32(), "pixels, of the image as served"),
+        Column("original_width", pa.int32(), "pixels, of the image as served, upright"),
+        Column("original_height", pa.int32(), "pixels, of the image as served, upright"),
         Column("sha256", pa.string(), "SHA-256 of the bytes as served, 64 hex digits"),
     ),
 )
@@ -118,9 +122,12 @@ STATUS = Table(
         Column("error_message", pa.string(), "the failure in the words of whoever raised it"),
         Column("width", pa.int32(), "pixels, of the stored image"),
         Column("height", pa.int32(), "pixels, of the stored image"),
-        Column("original_width", pa.int32(), "pixels, of the image as served"),
-        Column("original_height", pa.int32(), "pixels, of the image as served"),
+        Column("original_width", pa.int32(), "pixels, of the image as served, upright"),
+        Column("original_height", pa.int32(), "pixels, of the image as served, upright"),
         Column("sha256", pa.string(), "SHA-256 of the bytes as served, 64 hex digits"),
+        Column("frames", pa.int32(), "pictures in the file as served, of which the first is stored"),
+        Column("final_url", pa.string(), "address that the bytes came from, behind all redirects; null if none came"),
+        Column("sha256_expected", pa.bool_(), "whether the bytes have the hash the input states; null if none"),
     ),
 )
 

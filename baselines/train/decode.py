@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pipeline.download import images
+from pipeline.download.images import prepare as images
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -20,7 +20,7 @@ from pipeline import engine
 from pipeline.annotate.clip import ClipModel, load
 from pipeline.clip_models import ModelFiles
 from pipeline.device import choose_device
-from pipeline.download.images import MAX_PIXELS, Reject, open_image, rgb
+from pipeline.download.images.prepare import MAX_PIXELS, Reject, open_image, rgb
 from pools import shards, store
 from pools.errors import InputError
 from pools.layout import Pool

@@ -1,87 +1,136 @@
-"""Download: candidates or published metadata to a pool's shards and metadata, one shard a unit."""
+"""Download: a source of urls to a pool's shards and metadata. A killed run goes on; one that is done can be changed."""
 
 from __future__ import annotations
 
-import functools
-from dataclasses import asdict, dataclass, field
-from typing import Any
-
-import pyarrow as pa
+import contextlib
+import time
+from collections.abc import Iterator
 
 from pipeline import engine
-from pipeline.download import rows
-from pipeline.download.fetch import Policy, fetcher
-from pipeline.download.images import ImageRules
-from pipeline.download.shard import write_shard
-from pipeline.progress import Progress
+from pipeline.download import changes, extend
+from pipeline.download.settings import DownloadSettings as DownloadSettings
+from pipeline.download.shards import rewrite
+from pipeline.download.sources import rows
+from pipeline.download.whole import STAGE, VERSION, Whole, before
+from pipeline.lease import Lease, held
 from pools import store
-from pools.errors import InputError, WorkFailed
-from pools.manifest import Outcome, Run
-from pools.schema import Reason
-from pools.shards import shard_name
+from pools.errors import InputError
+from pools.manifest import Outcome, Run, digest_of, owner_of
 
-STAGE = "download"
-VERSION = 1
-DNS_TROUBLE = 0.2  # share of failed name resolutions from which the resolver is suspected
-
-
-@dataclass(frozen=True, kw_only=True)
-class DownloadSettings:
-    """What is downloaded and how. Threads are those of one worker process."""
-
-    shard_size: int = 10_000  # rows of the input
-    threads: int = 32
-    policy: Policy = field(default_factory=Policy)
-    images: ImageRules = field(default_factory=ImageRules)
-
-    def __post_init__(self) -> None:
-        if self.shard_size < 1 or self.threads < 1:
-            raise InputError("shard size and threads must be at least 1")
-
-    def identity(self) -> dict[str, Any]:
-        """What the result depends on: not how fast, how patiently or by which way the urls are asked."""
-        policy = self.policy
-        return {
-            "shard_size": self.shard_size,
-            **asdict(self.images),
-            "max_bytes": policy.max_bytes,
-            "max_redirects": policy.max_redirects,
-            "user_agent": policy.user_agent,
-            "agent": policy.agent,
-            "opt_out": list(policy.opt_out),
-        }
+_TURN = 60.0  # seconds to wait for other parts that begin at the same time
 
 
 def download(candidates: str, output: str, *, settings: DownloadSettings, options: engine.Options) -> Outcome:
-    """Downloads every row of a parquet file or folder to `output`, which is POOL/shards; metadata goes to POOL/metadata.
+    """Downloads every row of a source to `output`, which is POOL/shards; metadata goes to POOL/metadata.
 
-    Counts: in, kept, failed:<reason>. Raises InputError for another form of output, or unusable input.
+    Counts: in, kept, failed:<reason>, dropped:placeholder; for information http_<status>, other_sha256, placeholders.
+    With `DownloadSettings.retry_failed` a run that is done is gone through again, and the source is not read; with `extend`
+    those rows of the source are added to it whose uids it has not. Raises InputError for another form of output, unusable
+    input, or an output that another process works on; WorkFailed where shards failed or nearly all urls do.
     """
-    pool = _pool_of(output)
-    source = rows.Source.open(candidates)
-    inputs = tuple(store.digest(path, candidates if store.is_dir(candidates) else None) for path, _ in source.files)
-    run = Run(store.join(pool, "shards"), STAGE, VERSION, settings.identity(), inputs)
-    _check_metadata(pool, options.overwrite)
-    units = [
-        engine.Unit(shard_name(i), " ".join(f"{p.start}-{p.stop}" for p in parts), parts)
-        for i, parts in enumerate(source.shards(settings.shard_size))
-    ]
-    work = functools.partial(_download_shard, pool=pool, schema=source.schema, settings=settings)
-    outcome = engine.run(run, units, work, options)
-    _hint(outcome, options.quiet)
-    return outcome
+    whole = Whole(pool_of(output), settings, options)
+    if settings.retry_failed or settings.extend:
+        if options.overwrite or options.part != (0, 1):
+            what = "a download that is done is changed as a whole"
+            raise InputError(what, where="--retry-failed, --extend", expected="neither --part nor --overwrite")
+        return changes.retry(whole) if settings.retry_failed else changes.extend_by(whole, whole.open(candidates))
+    return _new(whole, whole.open(candidates))
 
 
-def _download_shard(unit: engine.Unit, *, pool: str, schema: pa.Schema, settings: DownloadSettings) -> Outcome:
-    fetch = fetcher(settings.policy).fetch
-    table = rows.read(unit.args, schema)
+def _new(whole: Whole, source: rows.Source) -> Outcome:
+    """A run from the start, or one that was killed, from where it was."""
+    output, options = whole.output, whole.options
+    run = Run(output, STAGE, VERSION, whole.settings.identity(), whole.inputs(source))
+    whole.add(source, 0)
+    digest = digest_of([[u.name, u.inputs] for u in whole.units])
+    with contextlib.ExitStack() as stack:
+        with _turn(output, options.part[1]):
+            if (done := _done(whole, run, digest)) is not None:
+                return done
+            _claim(whole, run, stack)
+        generations = extend.generations(output)
+        for number, generation in enumerate(generations, 1):
+            whole.add_generation(number, generation)
+        index, parts = options.part
+        if parts == 1:
+            rewrite.recover(run, whole.pool)
+        if not whole.do(run):
+            whole.note(f"part {index}/{parts} is done, other parts are not yet")
+            return whole.so_far
+        if parts > 1:
+            try:
+                stack.enter_context(held(Lease(output, (parts, parts))))
+            except InputError:
+                whole.note(f"part {index}/{parts} is done, another one writes the end")
+                return whole.so_far
+            rewrite.recover(run, whole.pool)
+        return whole.finish(run, sum((g.found for g in generations), source.found), digest)
+
+
+@contextlib.contextmanager
+def _turn(output: str, parts: int) -> Iterator[None]:
+    """One part after the other: those that begin together would write the same file."""
+    if parts == 1:
+        yield
+        return
+    end = time.monotonic() + _TURN
+    while True:
+        lease = Lease(output, (parts + 1, parts))
+        try:
+            lease.take()
+            break
+        except InputError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.1)
     try:
-        return write_shard(pool, unit.name, table, fetch, settings.images, settings.threads)
-    except OSError as e:
-        raise WorkFailed(f"{store.join(pool, 'shards', unit.name)}: {e}") from e
+        yield
+    finally:
+        lease.release()
 
 
-def _pool_of(output: str) -> str:
+def _claim(whole: Whole, run: Run, stack: contextlib.ExitStack) -> None:
+    """Makes the folder this run's, and keeps other processes out of it."""
+    lease = Lease(whole.output, whole.options.part)
+    if _check_metadata(whole) and whole.options.overwrite:
+        # Nobody's work is removed under his hands.
+        stack.enter_context(held(lease))
+        run.claim(overwrite=True)
+        store.remove_tree(store.join(whole.pool, "metadata"))
+        lease.renew()
+    else:
+        run.claim(overwrite=whole.options.overwrite)
+        stack.enter_context(held(lease))
+
+
+def _done(whole: Whole, run: Run, digest: str) -> Outcome | None:
+    """The outcome of this very run if it is done, and its placeholders as they are wanted now."""
+    manifest = None if whole.options.overwrite else run.finished()
+    if manifest is None or manifest["units"] != digest:
+        return None
+    told, chosen = manifest["placeholders"], whole.settings
+    if told["least_urls"] != chosen.placeholder_urls or (chosen.drop_placeholders and not told["dropped"]):
+        return None
+    store.remove_tree(before(whole.output))  # should the run have been killed before it could
+    return engine.recall(run, whole.options)
+
+
+def _check_metadata(whole: Whole) -> bool:
+    """Whether the folder is a download's; keeps the files of two pools apart: metadata that no download wrote stays."""
+    metadata = store.join(whole.pool, "metadata")
+    ours = owner_of(whole.output) is not None
+    if not ours and store.exists(metadata) and store.list_files(metadata):
+        raise InputError(
+            "there is metadata here that no download wrote",
+            where=metadata,
+            expected="a new pool: a download's shards and metadata have their own rows",
+            fix="choose another folder: --output NEWPOOL/shards",
+        )
+    return ours
+
+
+def pool_of(output: str) -> str:
+    """The pool's folder. Raises InputError if the output is not POOL/shards."""
     pool, slash, last = output.rstrip("/").rpartition("/")
     if last == "shards":
         return pool or slash or "."
@@ -91,28 +140,3 @@ def _pool_of(output: str) -> str:
         expected="a folder named `shards`, beside which the metadata is written",
         fix=f"--output {store.join(output, 'shards')}",
     )
-
-
-def _check_metadata(pool: str, overwrite: bool) -> None:
-    """Keeps the files of two pools apart: metadata that no download wrote stays, one that it wrote goes with the shards."""
-    metadata = store.join(pool, "metadata")
-    ours = store.exists(store.join(pool, "shards", ".winnow", "run.json"))
-    if ours and overwrite:
-        store.remove_tree(metadata)
-    elif not ours and store.exists(metadata) and store.list_files(metadata):
-        raise InputError(
-            "there is metadata here that no download wrote",
-            where=metadata,
-            expected="a new pool: a download's shards and metadata have their own rows",
-            fix="choose another folder: --output NEWPOOL/shards",
-        )
-
-
-def _hint(outcome: Outcome, quiet: bool) -> None:
-    total, failed = outcome.counts.get("in", 0), outcome.counts.get(f"failed:{Reason.NAME_RESOLUTION}", 0)
-    if total and failed / total >= DNS_TROUBLE:
-        Progress.note(
-            f"download: name resolution (DNS) failed for {failed} of {total} urls; the resolver may be overloaded\n"
-            "  → use fewer --workers and threads, or a caching resolver on this machine",
-            quiet=quiet,
-        )

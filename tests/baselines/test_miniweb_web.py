@@ -12,7 +12,7 @@ import pytest
 
 from baselines.miniweb.web import MiniWeb, build
 from pipeline.archive import Archive
-from pipeline.download.fetch import Policy
+from pipeline.download.fetching.fetch import Policy
 from pipeline.download.job import DownloadSettings, download
 from pipeline.engine import Options
 from pipeline.extract.inputs import find

@@ -18,7 +18,7 @@ from baselines.train.config import TrainConfig
 from baselines.train.loop import train
 from pipeline.annotate.job import annotate_clip
 from pipeline.archive import Archive
-from pipeline.download.fetch import Policy
+from pipeline.download.fetching.fetch import Policy
 from pipeline.download.job import DownloadSettings, download
 from pipeline.engine import Options
 from pipeline.extract.inputs import find

@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -51,6 +51,19 @@ class Killer:
                 Path(file).unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         _remove_tree(path)
+
+    def before(self, act: Callable[[str, str], None]) -> Callable[[str, str], None]:
+        """A renaming, before which (odd n) or after which it dies."""
+
+        def renaming(path: str, target: str) -> None:
+            self.written += 1
+            if self.written == self.fatal and self.fatal % 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            act(path, target)
+            if self.written == self.fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return renaming
 
 
 def run(recipe: str, pool: str, output: str, fatal: int = 0) -> int:

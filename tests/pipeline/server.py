@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,6 +43,10 @@ class Server:
     requests: list[str] = field(default_factory=list)  # targets as they were asked for
     sent: int = 0  # bytes of bodies
     connections: int = 0
+    headers: list[Message] = field(default_factory=list)  # of the requests, one after the other
+    times: list[float] = field(default_factory=list)  # of the requests, monotonic seconds
+    under_way: int = 0
+    most_at_once: int = 0
     host: str = "127.0.0.1"
     port: int = 0
 
@@ -68,9 +74,11 @@ class Server:
 def serve(wrap: Callable[[Any], Any] | None = None) -> Iterator[Server]:
     """A running server; `wrap` turns its listening socket into another (TLS)."""
     script = Server()
+    lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             super().setup()
@@ -80,9 +88,18 @@ def serve(wrap: Callable[[Any], Any] | None = None) -> Iterator[Server]:
             pass
 
         def do_GET(self) -> None:
-            answer = script.next(self.path)
-            with contextlib.suppress(OSError):
-                self._send(answer)
+            with lock:
+                answer = script.next(self.path)
+                script.headers.append(self.headers)
+                script.times.append(time.monotonic())
+                script.under_way += 1
+                script.most_at_once = max(script.most_at_once, script.under_way)
+            try:
+                with contextlib.suppress(OSError):
+                    self._send(answer)
+            finally:
+                with lock:
+                    script.under_way -= 1
 
         def _send(self, answer: Answer) -> None:
             time.sleep(answer.delay)
@@ -125,3 +142,16 @@ def serve(wrap: Callable[[Any], Any] | None = None) -> Iterator[Server]:
     finally:
         http.shutdown()
         http.server_close()
+
+
+@contextlib.contextmanager
+def never_connecting() -> Iterator[int]:
+    """The port of a server that accepts no one."""
+    with socket.socket() as full, contextlib.ExitStack() as stack:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # fill its queue
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        yield full.getsockname()[1]

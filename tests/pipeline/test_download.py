@@ -6,11 +6,7 @@ import errno
 import hashlib
 import io
 import json
-import os
 import signal
-import subprocess
-import sys
-import tarfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,8 +22,8 @@ pytest.importorskip("img2dataset")
 import fsspec
 from PIL import Image
 
-from pipeline.download.fetch import Policy
-from pipeline.download.images import ImageRules
+from pipeline.download.fetching.fetch import Policy
+from pipeline.download.images.prepare import ImageRules
 from pipeline.download.job import DownloadSettings, download
 from pipeline.engine import Options
 from pools import shards, uids
@@ -35,55 +31,15 @@ from pools.errors import InputError, WorkFailed
 from pools.layout import Pool
 from pools.manifest import Outcome
 from pools.schema import METADATA, STATUS, Reason, check_columns
+from tests.pipeline.downloading import HERE, candidates, members, picture, settings, start, web
 from tests.pipeline.server import Answer, Server, serve
-
-HERE = Options(workers=0, quiet=True)
+from tests.pipeline.trees import tree
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     with serve() as s:
         yield s
-
-
-def settings(server: Server, **changes: Any) -> DownloadSettings:
-    policy = Policy(proxy=server.root, deadline=1.0, retries=0)
-    return replace(DownloadSettings(policy=policy, threads=4), **changes)
-
-
-def picture(number: int, size: tuple[int, int] = (64, 48), kind: str = "JPEG") -> bytes:
-    out = io.BytesIO()
-    Image.new("RGB", size, (number * 7 % 256, number * 31 % 256, 90)).save(out, kind)
-    return out.getvalue()
-
-
-def candidates(path: Path, rows: list[dict[str, Any]], **columns: pa.DataType) -> str:
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return str(path)
-
-
-def web(server: Server, count: int, **answer: Any) -> list[dict[str, Any]]:
-    """Rows whose pictures the server has, with candidates' columns."""
-    rows = []
-    for i in range(count):
-        url = server.on(f"http://h{i % 3}.invalid/{i}.jpg", Answer(picture(i), **answer))
-        rows.append({"uid": uids.new(url, f"picture {i}"), "url": url, "text": f"picture {i}", "crawl": "CC-TEST"})
-    return rows
-
-
-def members(tar: Path) -> dict[str, dict[str, bytes]]:
-    found: dict[str, dict[str, bytes]] = {}
-    with tarfile.open(tar) as archive:
-        for info in archive:
-            key, _, extension = info.name.partition(".")
-            data = archive.extractfile(info)
-            assert data is not None
-            found.setdefault(key, {})[extension] = data.read()
-    return found
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
 def test_every_row_is_accounted_for(tmp_path: Path, server: Server) -> None:
@@ -109,7 +65,7 @@ def test_every_row_is_accounted_for(tmp_path: Path, server: Server) -> None:
     used = settings(server, images=ImageRules(min_side=20))
     outcome = download(source, str(pool / "shards"), settings=used, options=HERE)
 
-    expected = {"in": 12, "kept": 3, "failed:bad_url": 2, **{f"failed:{name}": 1 for name in bad}}
+    expected = {"in": 12, "kept": 3, "failed:bad_url": 2, **{f"failed:{name}": 1 for name in bad}, "http_404": 1}
     assert outcome.counts == expected
     status = pq.read_table(pool / "shards/00000000.parquet").to_pylist()
     assert [r["uid"] for r in status] == [r["uid"] for r in rows]
@@ -166,6 +122,9 @@ def test_what_a_sample_holds(tmp_path: Path, server: Server) -> None:
         "original_width": 1024,
         "original_height": 512,
         "sha256": hashlib.sha256(served).hexdigest(),
+        "frames": 1,
+        "final_url": url,
+        "sha256_expected": False,
         "text": row["text"],
         "input_original_width": 7,
         "input_sha256": "of another time",
@@ -223,7 +182,7 @@ def test_slow_answers_do_not_change_the_order(tmp_path: Path, server: Server) ->
 def test_rows_of_several_files_and_row_groups(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr("pipeline.download.rows.BATCH_ROWS", batch)
+    monkeypatch.setattr("pipeline.download.sources.rows.BATCH_ROWS", batch)
     rows = web(server, 11)
     folder = tmp_path / "candidates"
     (folder / "part").mkdir(parents=True)
@@ -274,7 +233,7 @@ def test_a_shard_without_images_has_no_tar(tmp_path: Path, server: Server) -> No
     outcome = download(
         candidates(tmp_path / "c.parquet", rows), str(pool / "shards"), settings=settings(server, shard_size=2), options=HERE
     )
-    assert outcome.counts == {"in": 6, "kept": 4, "failed:http_status": 2}
+    assert outcome.counts == {"in": 6, "kept": 4, "failed:http_status": 2, "http_404": 2}
     assert not stale.exists()
     assert Pool.open(str(pool)).stems == ("00000000", "00000002")
     assert [r["reason"] for r in pq.read_table(pool / "shards/00000001.parquet").to_pylist()] == ["http_status"] * 2
@@ -328,18 +287,6 @@ def test_object_stores(tmp_path: Path, server: Server) -> None:
         store.rm("/bucket", recursive=True)
 
 
-def start(source: str, output: Path, server: Server, **changes: Any) -> subprocess.Popen[bytes]:
-    """The same download in a process of its own."""
-    chosen = settings(server, **changes)
-    code = (
-        "import sys; from pipeline.download.job import *; from pipeline.engine import Options;"
-        "from pipeline.download.fetch import Policy; from pipeline.download.images import ImageRules;"
-        f"download({source!r}, {str(output)!r}, settings={chosen!r}, options=Options(workers=0, quiet=True))"
-    )
-    root = Path(__file__).resolve().parents[2]
-    return subprocess.Popen([sys.executable, "-c", code], cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
-
-
 # T29, T31
 def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path: Path, server: Server) -> None:
     rows = web(server, 6)
@@ -350,7 +297,7 @@ def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path: Path, server: Ser
 
     server.requests.clear()
     server.on(rows[3]["url"], Answer(picture(3), delay=30), Answer(picture(3)))
-    process = start(source, killed / "shards", server, shard_size=2, policy=replace(chosen.policy, deadline=60))
+    process = start(source, killed, server, shard_size=2, policy=replace(chosen.policy, deadline=60))
     try:
         begin = time.monotonic()
         while not (killed / "shards/.00000001.tar.partial").exists():
@@ -366,7 +313,8 @@ def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path: Path, server: Ser
     outcome = download(source, str(killed / "shards"), settings=chosen, options=HERE)
     assert outcome == Outcome({"in": 6, "kept": 6})
     assert tree(killed) == tree(clean)
-    assert [server.count(r["url"]) for r in rows] == [1, 1, 2, 2, 1, 1]
+    # Shard 2 was begun while a row of shard 1 was waited for.
+    assert [server.count(r["url"]) for r in rows] == [1, 1, 2, 2, 2, 2]
 
     server.requests.clear()
     assert download(source, str(killed / "shards"), settings=chosen, options=HERE) == outcome

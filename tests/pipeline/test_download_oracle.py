@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,9 @@ pytest.importorskip("img2dataset")
 
 from PIL import Image
 
-from pipeline.download.fetch import Policy
+from pipeline.download.fetching.fetch import Policy
+from pipeline.download.images.prepare import EncodeFormat, ImageRules, Prepared, prepare
+from pipeline.download.images.resize import ResizeMode
 from pipeline.download.job import DownloadSettings, download
 from pipeline.engine import Options
 from tests.pipeline.server import Answer, serve
@@ -102,3 +105,35 @@ def test_layout_pixels_and_columns_are_those_of_img2dataset(tmp_path: Path) -> N
     mine = json.loads((ours / "00000000_stats.json").read_text())
     for name in ("count", "successes", "failed_to_download", "failed_to_resize"):
         assert mine[name] == json.loads(stats.read_text())[name]
+
+
+# img2dataset's resizer is slow to import, not to run: all of its ways in one test.
+@pytest.mark.slow
+def test_pixels_and_bytes_are_those_of_the_peers_resizer() -> None:
+    os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"
+    from img2dataset.blurrer import BoundingBoxBlurrer
+    from img2dataset.resizer import Resizer
+
+    sizes = [(300, 200), (200, 301), (128, 128), (90, 60), (129, 513), (40, 700)]
+    kinds = [("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB"), ("PNG", "L"), ("PNG", "RGBA"), ("WEBP", "RGB"), ("BMP", "RGB")]
+    formats: list[tuple[EncodeFormat, int]] = [("jpg", 95), ("webp", 90), ("png", 3)]
+    compared = 0
+    for mode, only, (form, quality) in itertools.product(get_args(ResizeMode), (True, False), formats):
+        theirs = Resizer(
+            128, mode, only, encode_format=form, encode_quality=quality, skip_reencode=True, blurrer=BoundingBoxBlurrer()
+        )
+        rules = ImageRules(image_size=128, resize_mode=mode, only_if_bigger=only, encode_format=form, quality=quality)
+        for number, (size, (kind, picture)) in enumerate(itertools.product(sizes, kinds)):
+            body = photograph(number, size, kind, picture)
+            boxes = [[0.2, 0.1, 0.6, 0.55], [0.7, 0.7, 1.0, 0.9]] if number % 3 == 0 else None
+            data, *shape, error = theirs(io.BytesIO(body), boxes)
+            found = prepare(body, rules, boxes)
+            assert error is None
+            assert isinstance(found, Prepared), found
+            assert [found.width, found.height, found.original_width, found.original_height] == shape
+            if boxes and data == body:
+                assert found.data != body  # the peer forgets to blur what it does not resize
+                continue
+            assert found.data == data, (mode, only, form, size, kind, picture)
+            compared += 1
+    assert compared > 1000
