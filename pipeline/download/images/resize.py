@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 ResizeMode = Literal["keep_ratio_largest", "keep_ratio", "border", "center_crop", "no"]
@@ -40,6 +41,10 @@ def scaled(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8
     if (width, height) == size:
         return pixels
     cv2 = opencv()
+    from pipeline.download.images import area  # compiled code takes a moment to load
+
+    if area.serves(width, height, *size):
+        return area.resized(np.ascontiguousarray(pixels), size)
     way = cv2.INTER_AREA if size[0] < width or size[1] < height else cv2.INTER_LANCZOS4
     return cv2.resize(pixels, size, interpolation=way)  # type: ignore[no-any-return]
 
