@@ -115,7 +115,7 @@ def test_all_twenty_images_are_fetched_as_the_archive_has_them(chain: dict[str, 
     assert chain["out"]["download"].counts == {"in": 20, "kept": 20}
     shard_files = sorted(p.name for p in (chain["pool"] / "shards").iterdir() if p.is_file())
     names = [f"{i:08d}{end}" for i in (0, 1) for end in (".parquet", ".tar", "_stats.json")]
-    assert shard_files == sorted([*names, "_manifest.json"])
+    assert shard_files == sorted([*names, "_manifest.json", "_placeholders.jsonl", "_summary.json"])
     status = rows(chain["pool"] / "shards", "0*.parquet")
     assert set(STATUS.schema.names) <= set(status[0])
     assert [r["status"] for r in status] == ["success"] * 20
