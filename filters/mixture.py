@@ -43,10 +43,12 @@ class Mix(Protocol):
     def seed(self) -> int: ...
 
     @property
-    def labels(self) -> tuple[str, ...]: ...
+    def labels(self) -> tuple[str, ...]:
+        """None at all if each row says itself how often it stands in the list."""
+        ...
 
     def label(self, batch: pa.RecordBatch) -> NDArray[np.int32]:
-        """(n,) index into `labels` of each row."""
+        """(n,) index into `labels` of each row; without labels, how often it stands in the list."""
         ...
 
     def plan(self, rows: Mapping[str, int]) -> tuple[Group, ...]:

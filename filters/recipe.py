@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import functools
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import yaml
 
-from filters import document, image, language, sampling, score, text  # noqa: F401  (imported to register their filters)
+from filters import (  # noqa: F401  (imported to register their filters)
+    balance,
+    cluster,
+    document,
+    duplicates,
+    entity,
+    frequency,
+    image,
+    labels,
+    language,
+    lists,
+    neardup,
+    safety,
+    sampling,
+    score,
+    similar,
+    speech,
+    text,
+    wording,
+)
 from filters.combine import COMBINATORS, Combinator, Rule, fit_rule
 from filters.document import Node
+from filters.fitted import Fitted as Fitted
 from filters.mixture import Mix, build_mix, mix_name
-from filters.models import PACKAGED
+from filters.models import PACKAGED, file_digest
 from filters.registry import Filter, Scan, build, name_of, option_names, options_of, registered
 from pools import store
 from pools.errors import InputError
 from pools.manifest import digest_of
-from pools.schema import VERDICTS
 
 KEYS = ("name", "description", "keep", "mix")
 
@@ -81,11 +96,16 @@ class Recipe:
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True)
 
-    @property
+    @functools.cached_property
+    def spelled_by_content(self) -> tuple[dict[str, Any], ...]:
+        """Each rule with all its options; a file, or a plugin that the rule is from, enters by its SHA-256."""
+        return tuple(_spelled(r, files_by_hash=True) for r in self.rules)
+
+    @functools.cached_property
     def digest(self) -> str:
         """SHA-256 over resolved rules and mix: two spellings of one recipe are one. A file enters by its own SHA-256."""
-        rules = [_spelled(r, files_by_hash=True) for r in self.rules]
-        return digest_of({"keep": rules, "mix": _spelled_mix(self.mix)} if self.mix else rules)
+        rules = list(self.spelled_by_content)
+        return digest_of({"keep": rules, "mix": _spelled_mix(self.mix, files_by_hash=True)} if self.mix else rules)
 
     def fit(self, pool: Scan) -> Fitted:
         """Each rule fitted in order: to the pool, or to the rows that all rules before it keep."""
@@ -93,59 +113,6 @@ class Recipe:
         for rule in self.rules:
             stages.append(fit_rule(rule, pool, pool.through(tuple(stages))))
         return Fitted(self.stages, tuple(stages))
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A recipe ready to judge rows, anywhere."""
-
-    names: tuple[str, ...]
-    stages: tuple[Filter, ...]
-
-    def judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A verdict (`pools.schema.VERDICTS`) for each row of each batch; a batch needs `uid` and the rules' columns."""
-        for batch in batches:
-            yield self._judge_one(batch)
-
-    def _judge_one(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        uids, rows = batch["uid"], np.arange(len(batch))
-        dropped_by = np.full(len(batch), -1, np.int16)
-        values = np.full(len(batch), None, object)
-        for i, stage in enumerate(self.stages):
-            mask = stage.keep(batch)
-            keep = mask.fill_null(False).to_numpy(zero_copy_only=False)
-            if not keep.all():
-                dropped = batch.filter(pa.array(~keep))
-                measured = stage.measure(dropped).cast(pa.string()).to_numpy(zero_copy_only=False)
-                judged = mask.is_valid().filter(pa.array(~keep)).to_numpy(zero_copy_only=False)
-                dropped_by[rows[~keep]] = i
-                # A null value says unscored, so what was judged has a text, be it empty.
-                values[rows[~keep]] = [("" if v is None else v) if ok else None for v, ok in zip(measured, judged, strict=True)]
-            rows, batch = rows[keep], batch.filter(pa.array(keep))
-        gone = dropped_by >= 0
-        reasons = pa.DictionaryArray.from_arrays(pa.array(dropped_by, mask=~gone), pa.array(self.names or [""])).cast(
-            pa.string()
-        )
-        columns = [uids, pa.array(dropped_by, mask=~gone), reasons, pa.array(values, pa.string())]
-        return pa.record_batch(columns, schema=VERDICTS.schema)
-
-    def survivors(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that all stages keep."""
-        for stage in self.stages:
-            batch = batch.filter(stage.keep(batch).fill_null(False))
-        return batch
-
-    def tally(self, verdicts: pa.RecordBatch) -> Counter[str]:
-        """Rows in, kept, and dropped by each stage (`dropped:<index>-<name>`); `unscored:<…>` are among the dropped."""
-        counts: Counter[str] = Counter({"in": len(verdicts)})
-        dropped_by = verdicts["dropped_by"].fill_null(-1).to_numpy(zero_copy_only=False)
-        unscored = verdicts["value"].is_null().to_numpy(zero_copy_only=False)
-        counts["kept"] = int((dropped_by < 0).sum())
-        for i, name in enumerate(self.names):
-            counts[f"dropped:{i}-{name}"] = int((dropped_by == i).sum())
-            if n := int(((dropped_by == i) & unscored).sum()):
-                counts[f"unscored:{i}-{name}"] = n
-        return counts
 
 
 def _rules(node: Node, where: str) -> list[Rule]:
@@ -182,8 +149,8 @@ def _mix(node: Node, where: str) -> Mix | None:
     return None
 
 
-def _spelled_mix(mix: Mix) -> dict[str, Any]:
-    return {mix_name(mix): options_of(mix)}
+def _spelled_mix(mix: Mix, *, files_by_hash: bool = False) -> dict[str, Any]:
+    return {mix_name(mix): _options(mix, files_by_hash)}
 
 
 def _rule(node: Node, where: str) -> Rule:
@@ -213,10 +180,23 @@ def _spelled(rule: Rule, *, files_by_hash: bool = False) -> dict[str, Any]:
     """A rule as a recipe writes it, defaults included."""
     if isinstance(rule, Combinator):
         return {rule.name: [_spelled(r, files_by_hash=files_by_hash) for r in rule.rules]}
+    return {name_of(rule): _options(rule, files_by_hash)}
+
+
+def _options(rule: Any, files_by_hash: bool) -> dict[str, Any]:
+    """All options of a rule or mix; with `files_by_hash`, files by their SHA-256, and that of the plugin it is from."""
     options = options_of(rule)
-    if files_by_hash:
-        for field in dataclasses.fields(rule):  # type: ignore[arg-type]
-            # A model that ships in a package stays a name: each machine finds its own.
-            if field.metadata.get("file") and options[field.name] not in PACKAGED:
-                options[field.name] = {"sha256": store.sha256(options[field.name])}
-    return {name_of(rule): options}
+    if not files_by_hash:
+        return options
+    for option, field in option_names(type(rule)).items():
+        if field.metadata.get("file") and option in options:
+            given = options[option]
+            options[option] = [_content(path) for path in given] if isinstance(given, list) else _content(given)
+    if sha256 := getattr(type(rule), "plugin_sha256", None):
+        options["plugin"] = {"sha256": sha256}
+    return options
+
+
+def _content(path: str) -> str | dict[str, str]:
+    # A model that ships in a package stays a name: each machine finds its own.
+    return path if path in PACKAGED else {"sha256": file_digest(path)}

@@ -8,7 +8,11 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+
+from pools.tables import Records, Table
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -32,6 +36,46 @@ class Filter(Protocol):
         ...
 
 
+class Key(Protocol):
+    """What is counted of a batch: picklable, each row by itself."""
+
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+
+    @property
+    def paired(self) -> bool:
+        """Whether keys come with a second hash, of which the different ones count, however often a pair is seen."""
+        ...
+
+    def __call__(self, batch: pa.RecordBatch) -> NDArray[np.uint64]:
+        """(k,) the hash of a key for each time it is seen; (k, 2) if they are paired."""
+        ...
+
+
+class Grouping(Protocol):
+    """Rows brought together by the 64-bit hash in `group`, the first field of their records. Picklable."""
+
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+
+    @property
+    def result(self) -> np.dtype[Any]:
+        """What the records of `finish` are."""
+        ...
+
+    def records(self, batch: pa.RecordBatch) -> Records:
+        """Records of some rows of the batch, in any order."""
+        ...
+
+    def combine(self, records: Records) -> Records:
+        """Sorted by group, and as few as say the same of their groups: some or all rows of each, of any batches."""
+        ...
+
+    def finish(self, records: Records) -> Records:
+        """The result for whole groups, combined: sorted, if they are."""
+        ...
+
+
 class Scan(Protocol):
     """What a filter may learn about the whole pool, at any size and on any engine."""
 
@@ -39,6 +83,22 @@ class Scan(Protocol):
         self, columns: Sequence[str], summarise: Callable[[pa.RecordBatch], S], merge: Callable[[S, S], S], start: S
     ) -> S:
         """`merge` of the summaries of all batches, in any order; `start` is neutral (zeros), as it may be merged in often."""
+        ...
+
+    def frequent(self, key: Key, more_than: int) -> Table:
+        """The sorted hashes of the keys that are seen more often than that."""
+        ...
+
+    def top(self, key: Key, k: int) -> Table:
+        """The sorted hashes of the `k` keys that are seen most often; of equally frequent ones those with the smallest."""
+        ...
+
+    def grouped(self, grouping: Grouping) -> Table:
+        """The results for all groups, one behind the other in the order of the groups."""
+        ...
+
+    def hold(self, records: Records) -> Table:
+        """A table of what the filter has worked out itself."""
         ...
 
     def through(self, stages: Sequence[Filter]) -> Scan:

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from filters import arrays
 from filters.rank import nth_greatest
 from filters.registry import Filter, Of, Scan, register
 from pools import uids
@@ -53,7 +53,7 @@ class Random:
             # The greatest whole number below fraction · 2^64, which is exact as a Fraction.
             return HashAtMost(math.ceil(Fraction(self.fraction) * (1 << 64)) - 1, self.seed)
         assert self.count is not None
-        inverted = nth_greatest(scan, self.needs, _Inverted(self.seed), 64, self.count - 1)
+        inverted = nth_greatest(scan, self.needs, _Inverted(self.seed), self.count - 1)
         return HashAtMost(_ALL if inverted is None else _ALL - inverted, self.seed)
 
 
@@ -66,11 +66,11 @@ class HashAtMost:
     needs: ClassVar[tuple[str, ...]] = ("uid",)
 
     def keep(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        return pa.array(_hashes(batch, self.seed) <= np.uint64(self.last))
+        return arrays.booleans(_hashes(batch, self.seed) <= np.uint64(self.last))
 
     def measure(self, batch: pa.RecordBatch) -> pa.Array:
         """The hash as a share of 2^64, to nine digits."""
-        return pc.cast(pa.array(np.round(_hashes(batch, self.seed) / 2.0**64, 9)), pa.string())
+        return arrays.numbers(np.round(_hashes(batch, self.seed) / 2.0**64, 9)).cast(pa.string())
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from filters import arrays
 from filters.rank import nth_greatest
 from filters.registry import Filter, Of, Scan, register
 from pools.schema import score_column
@@ -110,7 +110,8 @@ class Score(_Scored):
 class ClipScore(_Scored):
     """Rows by the cosine of a CLIP model's image and text features, the column `clip_<model>_similarity_score`.
 
-    DataComp (section 3): B/32 or L/14, a threshold or the top fraction of the whole pool.
+    DataComp (section 3): B/32 or L/14, a threshold or the top fraction of the whole pool, of which its code keeps one row more
+    than the fraction says, and all that tie with it; so does this. Of 1.0 that code dies, here all scored rows are kept.
     """
 
     model: str
@@ -128,49 +129,31 @@ def top_threshold(scan: Scan, column: str, fraction: float) -> float:
 
     N counts all rows, null and NaN included (DataComp takes fractions of the whole pool); if n lies past the scored
     rows, all of those are kept: −inf. Exact, whatever the pool's size: see `filters.rank`.
+
+    So it is in DataComp's own code, but for three things: a fraction of 1.0 ends it with an IndexError, 0 keeps one row (here
+    it is refused), and where n falls on a NaN, which it sorts last, it keeps nothing and says nothing.
     """
-    total, width = scan.reduce([column], _Width(column), _wider, (0, 16))
-    key = nth_greatest(scan, [column], _Ordered(column, width), width, int(total * fraction))
-    return float("-inf") if key is None else _number(key, width)
-
-
-_FLOAT = {16: np.float16, 32: np.float32, 64: np.float64}
-_UINT: dict[int, type[Any]] = {16: np.uint16, 32: np.uint32, 64: np.uint64}
-
-
-def _wider(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    return a[0] + b[0], max(a[1], b[1])
+    key = nth_greatest(scan, [column], Ordered(column), lambda rows: int(rows * fraction))
+    return float("-inf") if key is None else _number(key)
 
 
 @dataclass(frozen=True)
-class _Width:
-    """Summary of a batch: its rows, and the bits of the floats that hold its column without loss."""
+class Ordered:
+    """The scored numbers as keys in their order: the bits of doubles, which hold any float, negative ones inverted."""
 
     column: str
 
-    def __call__(self, batch: pa.RecordBatch) -> tuple[int, int]:
-        kind = batch.schema.field(self.column).type
-        return len(batch), kind.bit_width if pa.types.is_floating(kind) else 64
-
-
-@dataclass(frozen=True)
-class _Ordered:
-    """The scored numbers' bits as keys in the numbers' order: negative ones inverted, others with the sign bit set."""
-
-    column: str
-    width: int
-
-    def __call__(self, batch: pa.RecordBatch) -> NDArray[Any]:
-        numbers = batch[self.column].drop_null().to_numpy(zero_copy_only=False).astype(_FLOAT[self.width])
+    def __call__(self, batch: pa.RecordBatch) -> NDArray[np.uint64]:
+        numbers = arrays.numpy(batch[self.column].drop_null()).astype(np.float64)
         numbers = numbers[~np.isnan(numbers)] + 0  # −0 + 0 = 0: the two zeros are one number
-        kind = _UINT[self.width]
-        bits = numbers.view(kind)
-        sign = kind(1 << (self.width - 1))
-        ordered: NDArray[Any] = np.where(bits & sign, ~bits, bits | sign)
-        return ordered
+        bits = numbers.view(np.uint64)
+        return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
-def _number(key: int, width: int) -> float:
-    sign = 1 << (width - 1)
-    bits = key ^ sign if key & sign else key ^ ((1 << width) - 1)
-    return float(np.array(bits, _UINT[width]).view(_FLOAT[width]))
+_SIGN = np.uint64(1 << 63)
+
+
+def _number(key: int) -> float:
+    sign = int(_SIGN)
+    bits = key ^ sign if key & sign else key ^ ((1 << 64) - 1)
+    return float(np.array(bits, np.uint64).view(np.float64))

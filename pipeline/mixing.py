@@ -5,7 +5,7 @@ Besides a few million uids at a time, 12 bytes are held a kept row (label and ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,25 +36,36 @@ def mix_parts(
     """
     lists = [uids.load(kept) for kept, _ in parts]
     labels = [np.frombuffer(store.read_bytes(said), "<i4") for _, said in parts]
+    if not mix.labels:
+        return {"mix": mix_name(mix), "groups": [_repeat(lists, labels, path, recipe, rows_in_memory)]}
     rows = sum((np.bincount(said, minlength=len(mix.labels)) for said in labels), np.zeros(len(mix.labels), np.int64))
     plan = mix.plan(dict(zip(mix.labels, rows.tolist(), strict=True)))
     place = {label: i for i, group in enumerate(plan) for label in group.labels}
     groups = np.array([place[label] for label in mix.labels], np.int32)
     draw = Draw(plan, np.bincount(groups, rows, len(plan)).astype(np.int64), mix.seed)
     draw.fit(lists, (groups[said] for said in labels))
-    pieces = (
-        draw.repeated(
-            np.concatenate([np.empty(0, uids.UID), *(a[s] for a, s in zip(lists, slices, strict=True))]),
-            groups[np.concatenate([np.empty(0, np.int32), *(a[s] for a, s in zip(labels, slices, strict=True))])],
-        )
-        for slices in uids.intervals(lists, rows_in_memory)
-    )
+    pieces = (draw.repeated(found, groups[label]) for found, label in _merged(lists, labels, rows_in_memory))
     uids.write_pieces(path, pieces, sum(group.entries for group in plan), recipe=recipe)
     report = [
         {"labels": list(group.labels), "rows": n, "entries": group.entries}
         for group, n in zip(plan, draw.rows.tolist(), strict=True)
     ]
     return {"mix": mix_name(mix), "groups": report}
+
+
+def _repeat(lists: Sequence[Uids], copies: Sequence[Labels], path: str, recipe: str, rows_in_memory: int) -> dict[str, Any]:
+    """Writes each row as often as its label says."""
+    pieces = (uids.sort(np.repeat(found, often)) for found, often in _merged(lists, copies, rows_in_memory))
+    total = sum(int(often.sum(dtype=np.int64)) for often in copies)
+    uids.write_pieces(path, pieces, total, recipe=recipe)
+    return {"labels": [], "rows": sum(map(len, lists)), "entries": total}
+
+
+def _merged(lists: Sequence[Uids], labels: Sequence[Labels], rows: int) -> Iterator[tuple[Uids, Labels]]:
+    """The rows of all lists with their labels, about so many at a time, in ranges of uids one after the other."""
+    for slices in uids.intervals(lists, rows):
+        found = np.concatenate([np.empty(0, uids.UID), *(a[s] for a, s in zip(lists, slices, strict=True))])
+        yield found, np.concatenate([np.empty(0, np.int32), *(a[s] for a, s in zip(labels, slices, strict=True))])
 
 
 class Draw:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,12 +70,16 @@ class Part:
         Raises InputError if a family's rows are not those of the metadata.
         """
         where = self.columns()
-        wanted: dict[str, list[str]] = {self.parquet: ["uid"]}
+        wanted: dict[str, list[str]] = {self.parquet: []}
         for name in columns:
             if name != "uid":
                 wanted.setdefault(where[name], []).append(name)
-        sources = [_Source(p, names, rows, self.of_img2dataset and p == self.parquet) for p, names in wanted.items()]
-        total = self.rows
+        if "uid" in columns or len(wanted) > 1 or not wanted[self.parquet]:
+            wanted[self.parquet].insert(0, "uid")  # also to see that files have the same rows
+        sources = [
+            _Source(p, names, rows, p == self.parquet, self.of_img2dataset and p == self.parquet) for p, names in wanted.items()
+        ]
+        total = self.rows if len(sources) > 1 else 0
         for source in sources[1:]:  # the first is the metadata
             if source.rows != total:
                 raise InputError(
@@ -97,7 +103,9 @@ class Part:
 
 
 def _join(parts: Sequence[pa.RecordBatch], sources: Sequence[_Source], columns: Sequence[str], start: int) -> pa.RecordBatch:
-    uids = parts[0]["uid"]
+    if len(parts) == 1 and parts[0].schema.names == list(columns):
+        return parts[0]
+    uids = parts[0]["uid"] if "uid" in parts[0].schema.names else None
     found = {}
     for part, source in zip(parts, sources, strict=True):
         for name in part.schema.names:
@@ -105,19 +113,20 @@ def _join(parts: Sequence[pa.RecordBatch], sources: Sequence[_Source], columns: 
                 found[name] = part[name]
             elif part is not parts[0] and not part["uid"].equals(uids):
                 raise InputError(
-                    f"rows {start} to {start + len(uids)}: other uids than the metadata's",
+                    f"rows {start} to {start + len(part)}: other uids than the metadata's",
                     where=source.path,
                     expected="the rows of the metadata, in its order",
                 )
-    found["uid"] = uids
+    if uids is not None:
+        found["uid"] = uids
     return pa.RecordBatch.from_arrays([found[c] for c in columns], names=list(columns))
 
 
 class _Source:
     """One file that gives columns, read in batches of a fixed number of rows."""
 
-    def __init__(self, path: str, names: list[str], batch_rows: int, successes: bool = False) -> None:
-        self.path, self.names, self.batch_rows, self.successes = path, names, batch_rows, successes
+    def __init__(self, path: str, names: list[str], batch_rows: int, metadata: bool, successes: bool) -> None:
+        self.path, self.names, self.batch_rows, self.metadata, self.successes = path, names, batch_rows, metadata, successes
         if path.endswith(".npz"):
             self.arrays = _load_npz(path, names)
             self.rows = min((len(a) for a in self.arrays.values()), default=0)
@@ -129,9 +138,9 @@ class _Source:
             yield from self._slices()
             return
         there = column_names(self.path)
-        names = list(dict.fromkeys([*(["uid"] if "uid" in there else []), *self.names]))
+        names = self.names if self.metadata else list(dict.fromkeys([*(["uid"] if "uid" in there else []), *self.names]))
         with store.open_input(self.path) as f:
-            file = pq.ParquetFile(f)
+            file = pq.ParquetFile(f, metadata=_metadata(self.path))
             found = (
                 _successes(file, names, self.batch_rows)
                 if self.successes
@@ -198,6 +207,19 @@ def _load_npz(path: str, names: list[str]) -> dict[str, np.ndarray[Any, np.dtype
 
 
 def _metadata(path: str) -> pq.FileMetaData:
+    """What the end of a parquet file says; read once of a file on this machine, as long as it does not change."""
+    if not store.is_local(path):
+        return _read_metadata(path)
+    stat = Path(store.local_path(path)).stat()
+    return _remembered(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+
+
+@functools.lru_cache(maxsize=256)
+def _remembered(path: str, size: int, changed: int, inode: int) -> pq.FileMetaData:
+    return _read_metadata(path)
+
+
+def _read_metadata(path: str) -> pq.FileMetaData:
     try:
         with store.open_input(path) as f:
             return pq.ParquetFile(f).metadata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 from fsspec import AbstractFileSystem
 from fsspec.asyn import AsyncFileSystem
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from pools.errors import InputError, Retry
@@ -29,12 +31,19 @@ def is_http(path: str) -> bool:
 
 def file_system(path: str) -> tuple[Any, str]:
     """The fsspec file system of a path, and the path within it. Raises InputError if there is none for its protocol."""
+    if "://" not in path and "::" not in path:
+        return _local(), LocalFileSystem._strip_protocol(path)
     try:
         return url_to_fs(path, **_options(path))  # type: ignore[no-any-return]
     except ImportError as e:
         raise InputError(str(e), where=path, fix="install what such urls need: aiohttp for http, s3fs for s3") from e
     except ValueError as e:
         raise InputError(str(e), where=path, expected="a path, or a url that fsspec can open") from e
+
+
+@functools.cache
+def _local() -> LocalFileSystem:
+    return LocalFileSystem()
 
 
 def _options(path: str) -> dict[str, Any]:

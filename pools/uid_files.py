@@ -29,7 +29,8 @@ def read(path: str) -> Uids:
     if not store.exists(path):
         raise InputError("no such file", where=path)
     if form in ("npy", "u16"):
-        return uids.sort(uids.load(path))
+        given = uids.load(path)
+        return given if uids.first_unsorted(given) is None else uids.sort(given)
     if form == "txt":
         column = pa.array([line.strip() for line in store.read_lines(path) if line.strip()], pa.string())
     else:

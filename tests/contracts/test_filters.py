@@ -17,20 +17,76 @@ from filters.recipe import Recipe
 from filters.registry import Filter, PoolFilter, build, registered
 from pipeline.cli import RECIPES
 from pools.schema import CANDIDATES, COMMONPOOL_EXTRA, METADATA
-from tests.filters.scans import Rows, batch
+from tests.filters import files
+from tests.filters.scans import Rows, batch, uids
 
 # Options with which each filter drops some and keeps some of the rows below. A new filter must add its own.
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "boilerplate": {"phrases": ["photo of"]},
+    "capitals": {"max_ratio": 0.2},
     "caption": {"min_words": 3, "min_chars": 6},
     "clip_score": {"model": "l14", "top_fraction": 0.3, "of": "pool"},
+    "determiners": {"min": 1},
+    "domain_list": {"not_in": files.lines("domains.txt", ["b.org"])},
+    "eval_phash": {"index": files.array("evals.npy", np.array([0], np.uint64)), "max_distance": 2},
+    "eval_similarity": {"below": 0.604169},
+    "exact_duplicates": {},
+    "feature_duplicates": {
+        "features": "l14_img",
+        "centroids": files.array("centres.npy", np.eye(2, dtype=np.float32)),
+        "min_similarity": 0.95,
+        "rule": "component",
+    },
+    "file_name": {},
+    "hashtags": {"max_ratio": 0.1},
+    "image_format": {"is": "jpeg"},
     "image_size": {"min_side": 200, "max_aspect": 3.0},
+    "images_per_text": {"max": 2, "text": "alt"},
+    "known_words": {"vocabulary": files.lines("words.txt", ["a", "dog", "in", "park", "runs", "the"])},
+    "label_overlap": {"column": "labels"},
     "language": {"is": ["en"]},
+    "nearest_cluster": {
+        "features": "l14_img",
+        "centroids": files.array("centroids.npy", np.eye(2, dtype=np.float32)),
+        "targets": files.array("targets.npy", np.array([0])),
+    },
+    "nouns": {"min": 1},
+    "nsfw": {},
+    "opt_out": {},
+    "phash_duplicates": {"max_distance": 2, "rule": "component"},
+    "prepositions": {"min": 1},
     "random": {"count": 5, "of": "pool"},
+    "rare_tokens": {"top": 3},
     "score": {"column": "clip_l14_similarity_score", "min": 0.3},
+    "stated_language": {"is": ["en"]},
+    "text_entity": {},
+    "texts_per_image": {"max": 1, "text": "alt"},
+    "token_repetition": {"max_ratio": 0.0},
+    "toxicity": {},
+    "uid_list": {"in": files.uid_list("some.npy", uids(3))},
+    "url_list": {"in": files.lines("urls.txt", ["http://b.org/1.png"])},
 }
 
 ROWS = batch(
-    text=["a dog runs in the park", "x", None, "", "ein Hund läuft durch den Garten", "photo of\na red house"] * 3,
+    text=[
+        *("a dog runs in the park", "img_1.jpg", None, "", "ein Hund läuft durch den Garten", "photo of\na red house, a #home"),
+    ]
+    * 3,
+    url=[
+        url
+        for i in range(3)
+        for url in (f"http://a.org/{i}.jpg", "http://b.org/1.png", None, "", "http://c.b.org/x.jpeg?w=1", "http://b.org/1.png")
+    ],
+    content_language=["en", "de", None, "", "en-GB", "*"] * 3,
+    opt_out=[None, "noai", None, "", "noindex,noai", None] * 3,
+    labels=[["park", "sky"], ["cat"], ["dog"], None, [], ["house"]] * 3,
+    alt=["one"] * 17 + ["another"],
+    sha256=["a", "b", None, "c", "d", "e"] * 3,
+    phash=pa.array([1, 3, None, 255, 1 << 40, 1 << 63] * 3, pa.uint64()),
+    eval_similarity=pa.array([0.1, 0.604169, None, 0.7, 0.5, 0.2] * 3, pa.float32()),
+    nsfw_image=pa.array([0.1, 0.9, None, 0.2, 0.21, 0.0] * 3, pa.float32()),
+    toxicity=pa.array([0.1, 0.9, None, 0.2, 0.05, 0.0] * 3, pa.float32()),
+    l14_img=pa.array([[1, 0], [0, 1], None, [0.6, 0.8], [0.8, 0.6], [float("nan"), 0]] * 3, pa.list_(pa.float32(), 2)),
     original_width=pa.array([200, 199, None, 0, 900, 640] * 3, pa.int32()),
     original_height=pa.array([200, 640, 480, 0, 200, 480] * 3, pa.int32()),
     clip_l14_similarity_score=pa.array([0.3, 0.1, None, 0.2, 0.25, 0.4] * 3, pa.float32()),
@@ -105,18 +161,33 @@ def test_the_page_on_filters_is_up_to_date() -> None:
 
 # A digest changes when a recipe means something else; then published results are no longer comparable.
 DIGESTS = {
+    "align": "c45b8679b18d1738",
     "basic": "0ca032ea9ba4bae6",
+    "cc12m": "99a8c277f906abab",
+    "cc3m": "c307876554ffeacb",
     "clip_score_l14_30": "93188b407a2d0ed5",
+    "datacomp_1b": "0ea44ab229ae9f0c",
+    "image_based": "7266a76cb3c60b77",
+    "image_based_x_clip_score": "0ea44ab229ae9f0c",
+    "image_based_x_clip_score_b32_028": "7560e893bd985e51",
+    "laion2b": "f87b1a8ee0a1c8a8",
     "no_filter": "4f53cda18c2baa0c",
     "random_1": "97162d2e0eca4919",
     "random_10": "fdf16d07db4f653a",
     "random_25": "3cf3dee610130eb4",
     "random_50": "43cd9f71fa2762a4",
     "random_75": "8f0ec6c896d55ec3",
+    "text_based": "da111b2891bda84c",
+    "webli_english": "c3815e9c824ae52b",
+    "webli_rebalanced": "1ffc6703b1fb28a2",
 }
 
 
-def test_every_recipe_has_its_digest_pinned() -> None:
+def test_every_recipe_has_its_digest_pinned(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Files that a user brings stand in the working folder.
+    np.save(tmp_path / "centroids.npy", np.eye(2, dtype=np.float32))
+    np.save(tmp_path / "targets.npy", np.array([0]))
+    monkeypatch.chdir(tmp_path)
     assert {p.stem: Recipe.load(str(p)).digest[:16] for p in RECIPES.glob("*.yaml")} == DIGESTS
 
 
@@ -125,7 +196,8 @@ def test_every_recipe_reads_columns_that_pools_have(path: Any) -> None:
     recipe = Recipe.load(str(path))
     assert recipe.name == path.stem
     assert recipe.description
-    assert set(recipe.needs) <= {c.name for c in (*CANDIDATES.columns, *METADATA.columns, *COMMONPOOL_EXTRA)}
+    features = {"b32_img", "b32_txt", "l14_img", "l14_txt"}  # in CommonPool's .npz
+    assert set(recipe.needs) <= {c.name for c in (*CANDIDATES.columns, *METADATA.columns, *COMMONPOOL_EXTRA)} | features
 
 
 def test_the_filter_that_contributing_shows_is_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

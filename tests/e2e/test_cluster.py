@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark")
@@ -77,6 +79,63 @@ def test_extract_on_the_cluster_gives_the_same_bytes(running: Cluster, tmp_path:
     extracting.run(given, tmp_path / "local")
     assert tree(tmp_path / "spark") == tree(tmp_path / "local")
     assert extracting.rows(tmp_path / "spark") == extracting.expected(extracting.made_up(6))
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+import pyarrow.compute as pc
+from filters.registry import register
+
+@register("begins_with")
+@dataclass(frozen=True)
+class BeginsWith:
+    letter: str
+    needs: ClassVar[tuple[str, ...]] = ("text",)
+
+    def keep(self, batch):
+        return pc.starts_with(batch["text"], self.letter)
+
+    def measure(self, batch):
+        return batch["text"]
+"""
+
+
+def test_filter_on_the_cluster_gives_the_same_list_however_the_pool_is_cut(running: Cluster, tmp_path: Path) -> None:
+    """A top fraction of the pool and a rule of a plugin, which the executors have from the driver alone."""
+    rows = pa.table(
+        {
+            "uid": [f"{(i * 7919) % 1000:032x}" for i in range(1000)],
+            "text": [f"{'abc'[i % 3]} {i}" for i in range(1000)],
+            "s": pa.array([(i * 37) % 1000 / 1000 for i in range(1000)], pa.float32()),
+        }
+    )
+    for name, size in (("four", 250), ("seven", 150)):
+        (tmp_path / name).mkdir()
+        for start in range(0, 1000, size):
+            pq.write_table(rows.slice(start, size), tmp_path / name / f"{start:04}.parquet")
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "main.py").write_text("from pipeline.cli import main\nmain()\n")
+    (tmp_path / "r.yaml").write_text(
+        "keep:\n  - score: {column: s, top_fraction: 0.5, of: pool}\n  - begins_with: {letter: a}\n"
+    )
+    for name, engine in (("four", "spark"), ("four", "local"), ("seven", "spark")):
+        given = [
+            tmp_path / "r.yaml",
+            tmp_path / name,
+            "--output",
+            tmp_path / f"{name}-{engine}",
+            "--plugin",
+            tmp_path / "own.py",
+        ]
+        done = running.run(tmp_path / "main.py", "filter", *map(str, given), "--engine", engine, "--no-reuse", "--workers", "0")
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert tree(tmp_path / "four-spark") == tree(tmp_path / "four-local")
+    lists = [(tmp_path / f"{name}-spark" / "uids.npy").read_bytes() for name in ("four", "seven")]
+    assert lists[0] == lists[1]
+    # Of 1000 scores 0 … 0.999 those from 0.499 on are the top half and one more.
+    expected = [i for i in range(1000) if (i * 37) % 1000 >= 499 and i % 3 == 0]
+    assert len(lists[0]) == 128 + 16 * len(expected)
 
 
 def test_a_mistake_ends_a_submitted_job_with_2(running: Cluster, tmp_path: Path) -> None:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.cli import recipe_path
 from pipeline.engine import Options
 from pipeline.extract.page import Documents, Wanted
 from pipeline.extract.scan import Scan
 from pipeline.reshard import reshard
-from pipeline.selection import select
+from pipeline.selection import Settings
 from pools import shards, uids
 from tests.conftest import SHARED
+from tests.e2e.goldens import BY_ROW, GOLDEN, generate, golden, made, name_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.shared]
+pytestmark = pytest.mark.shared
 
 QUIET = Options(workers=2, quiet=True)
-
-
-def generate(tool: str, *args: str) -> None:
-    subprocess.run([sys.executable, str(SHARED / "tools" / tool), *args], check=True, capture_output=True, timeout=280)
 
 
 @pytest.fixture(scope="module")
@@ -37,26 +32,47 @@ def pool(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("recipe", "golden", "count"),
-    [
-        ("no_filter", "no_filter", 100_000),
-        ("basic", "basic_filter", 35_512),
-        ("clip_score_l14_30", "clip_score_frac", 30_003),
-        ("keep:\n  - clip_score: {model: b32, min: 0.28}\n", "clip_score_thr", 30_142),
-    ],
-    ids=lambda v: v if isinstance(v, str) and "\n" not in v else "",
-)
-def test_lists_are_those_of_the_reference_code(tmp_path: Path, pool: Path, recipe: str, golden: str, count: int) -> None:
-    if "\n" in recipe:
-        (tmp_path / "recipe.yaml").write_text(recipe)
-        recipe = str(tmp_path / "recipe.yaml")
-    outcome = select(recipe_path(recipe), str(pool), str(tmp_path / "out"), options=QUIET)
-    ours, theirs = (Path(p) for p in (tmp_path / "out" / "uids.npy", SHARED / "golden" / f"pool10_{golden}.npy"))
-    assert outcome.counts["kept"] == count
-    assert ours.read_bytes() == theirs.read_bytes()
+@pytest.mark.slow
+@pytest.mark.parametrize("line", GOLDEN, ids=name_of)
+def test_lists_are_those_of_the_reference_code(tmp_path: Path, pool: Path, line: tuple[str, str, int]) -> None:
+    recipe, name, count = line
+    ours = made(recipe, pool, tmp_path / "out", workers=2)
+    assert len(ours) == count
+    assert (tmp_path / "out" / "selection" / "uids.npy").read_bytes() == golden(name).read_bytes()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("line", GOLDEN, ids=name_of)
+def test_without_verdicts_the_lists_are_the_same(tmp_path: Path, pool: Path, line: tuple[str, str, int]) -> None:
+    recipe, name, _ = line
+    made(recipe, pool, tmp_path / "out", workers=0, settings=Settings(verdicts=False))
+    assert (tmp_path / "out" / "selection" / "uids.npy").read_bytes() == golden(name).read_bytes()
+    assert not (tmp_path / "out" / "selection" / "verdicts").exists()
+
+
+@pytest.fixture(scope="module")
+def two_files(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
+    """20,000 rows of the pool in two files, each made for itself."""
+    pytest.importorskip("wordfreq")
+    path = tmp_path_factory.mktemp("pool2")
+    generate("gen_pool.py", str(path), "--files", "2", "--rows", "10000", "--seed", "0")
+    return path
+
+
+@pytest.mark.parametrize("line", BY_ROW, ids=name_of)
+def test_on_two_files_the_lists_are_those_of_the_reference_code(
+    tmp_path: Path, two_files: Path, line: tuple[str, str, int]
+) -> None:
+    recipe, name, _ = line
+    ours = made(recipe, two_files, tmp_path / "out", workers=0)
+    column = pa.concat_tables(pq.read_table(p, columns=["uid"]) for p in two_files.glob("*.parquet"))["uid"]
+    there = uids.sort(uids.pack(column))
+    assert len(uids.minus(there, uids.read_list(str(golden("no_filter"))))) == 0
+    assert ours.tolist() == uids.intersect(uids.read_list(str(golden(name))), there).tolist()
+    assert len(ours) > 1000
+
+
+@pytest.mark.slow
 def test_repeats_and_missing_uids_are_resharded_as_the_reference_does(tmp_path: Path, shared_data: Path) -> None:
     """1000 uids, 300 of them twice, 100 of those three times, 50 absent, on shards as img2dataset writes them."""
     generate("gen_shards.py", str(tmp_path), "--shards", "4", "--rows", "1000", "--min-kb", "4", "--max-kb", "8")
@@ -87,6 +103,7 @@ def wat(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("documents", "blank"),
     [("image", 5), ("audio", 0), ("video", 0), ("text", 0)],

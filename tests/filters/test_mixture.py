@@ -159,7 +159,7 @@ def test_a_map_of_shares_survives_being_written_out() -> None:
         ("languages: {share: 0.1, of: [hi], spread: 1}", "languages: unknown option 'spread'; takes share, of, column, seed"),
         ("languages: {share: 0.1, of: [hi, no]}", "no without quotes"),
         ("languages: [hi]", "languages: not a map of options"),
-        ("clusters: {}", "unknown mix 'clusters'; known: languages"),
+        ("clusters: {}", "unknown mix 'clusters'; known: balanced_clusters, balanced_synsets, languages, weights"),
         ("{a: 1, b: 2}", "not a mix: .*expected a name, or one name with its options"),
     ],
 )

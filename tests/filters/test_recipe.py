@@ -32,7 +32,7 @@ def kept(recipe: Recipe, rows: pa.RecordBatch) -> list[int]:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("keep:\n  - clipscore: {min: 1}\n", r"r\.yaml:2: unknown filter 'clipscore'; known: caption, clip_score, .*any, not"),
+        ("keep:\n  - clipscore: {min: 1}\n", r"r\.yaml:2: unknown filter 'clipscore'; known: .*clip_score, .*any, not"),
         ("keep:\n  - image_size: {min: 3}\n", r"r\.yaml:2: image_size: unknown option 'min'; takes min_side, max_aspect"),
         ("keep:\n  - image_size: {min_side: 3.5}\n", r"r\.yaml:2: image_size: min_side is 3\.5, expected a whole number"),
         ("keep:\n  - score: {min: 3}\n", r"r\.yaml:2: score: option 'column' is missing"),

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filters.recipe import Recipe
@@ -63,6 +63,7 @@ def test_subsets_of_one_seed_are_nested_and_those_of_another_are_not() -> None:
     assert set(kept(Random(count=50, of="pool"), UIDS)) < set(tenth)
 
 
+@settings(deadline=None)  # the first example may import pandas
 @given(count=st.integers(1, 130), cut=st.integers(0, 120), seed=st.integers(0, 2**64))
 def test_a_count_keeps_the_rows_with_the_smallest_hashes(count: int, cut: int, seed: int) -> None:
     few = UIDS[:120]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from filters.image import ImageSize
-from filters.language import Language
+from filters.image import ImageFormat, ImageSize
+from filters.language import Language, StatedLanguage
 from filters.text import Caption
 from pools.errors import InputError
 from tests.filters.scans import batch
@@ -69,3 +69,43 @@ def test_a_packaged_model_that_is_not_installed_says_how_to_get_it(monkeypatch: 
     monkeypatch.setenv("WINNOW_MODELS", "/nonexistent")
     with pytest.raises(InputError, match=r"not installed(.|\n)*pip install .* -r models\.lock"):
         models.packaged(models.LID_176_FTZ)
+
+
+def test_languages_by_cld3() -> None:
+    texts = [
+        "a cat sits on the mat in the garden",
+        "der Hund läuft durch den großen Garten",
+        "",
+        None,
+        "שלום לכולם וברוכים הבאים",
+    ]
+    rows = batch(text=texts)
+    assert Language(("en",), model="cld3").keep(rows).to_pylist() == [True, False, False, None, False]
+    assert Language(("iw", "und"), model="cld3").keep(rows).to_pylist() == [False, False, True, None, True]
+    assert Language(("en", "zh-Latn"), model="cld3").is_ == ("en", "zh-Latn")
+    with pytest.raises(ValueError, match="language 'zh-Latn'"):
+        Language(("zh-Latn",))
+
+
+def test_languages_that_pages_state() -> None:
+    rows = batch(content_language=["en", "en-GB", "EN,es", "es,en", "iw", "", "*", None, "utf-8"])
+    assert StatedLanguage(("en",)).keep(rows).to_pylist() == [True, True, True, False, False, None, None, None, False]
+    assert StatedLanguage(("he",)).keep(rows).to_pylist()[4] is True
+    assert StatedLanguage(("iw",), column="said").keep(batch(said=["he"])).to_pylist() == [True]
+    with pytest.raises(ValueError, match="takes codes of two or three small letters"):
+        StatedLanguage(("English",))
+
+
+def test_formats_of_images() -> None:
+    urls = [
+        "http://a.org/x.JPG",
+        "http://a.org/x.jpeg?w=1.png",
+        "http://a.org/x.png?a=b.jpg",
+        "http://a.org/jpg",
+        None,
+        "a.jpgx",
+    ]
+    assert ImageFormat("jpeg").keep(batch(url=urls)).to_pylist() == [True, True, False, False, None, False]
+    assert ImageFormat("png").keep(batch(url=urls)).to_pylist() == [False, False, True, False, None, False]
+    said = batch(mime=["image/jpeg", "JPEG", "jpg", "image/jpeg; q=1", "image/png", "text/jpeg", None])
+    assert ImageFormat("jpeg", column="mime").keep(said).to_pylist() == [True, True, True, True, False, False, None]

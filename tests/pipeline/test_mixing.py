@@ -237,3 +237,90 @@ def test_each_row_of_a_uid_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     times, more = divmod(entries, 5)
     expected = [a] * (4 * times + min(more, 4)) + [b] * (times + math.floor(more / 5))
     assert one_group(tmp_path, monkeypatch, [a, a, b, a, a], entries, 100) == expected
+
+
+def write_vectors(root: Path, rows: list[Row], files: int) -> Path:
+    """The pool of `write_pool` with three kinds of features and a weight for each row, both made of its uid."""
+    pool = write_pool(root, rows, files)
+    for i in range(files):
+        own = rows[i::files]
+        np.savez(pool / "metadata" / f"{i}.npz", img=np.array([vector_of(r) for r in own], np.float16))
+        path = pool / "metadata" / f"{i}.parquet"
+        pq.write_table(pq.read_table(path).append_column("weight", pa.array([weight_of(r) for r in own])), path)
+    return pool
+
+
+def cluster_of(row: Row) -> int:
+    """0 to 2, the last of which is rare; -1 for a row without a cluster."""
+    digit = int(row["uid"][-2:], 16)
+    return -1 if digit < 20 else 2 if digit < 40 else digit % 2
+
+
+def vector_of(row: Row) -> list[float]:
+    return [float("nan")] * 3 if cluster_of(row) < 0 else [float(j == cluster_of(row)) for j in range(3)]
+
+
+def weight_of(row: Row) -> float:
+    return int(row["uid"][:2], 16) / 64  # 0 to 3.98
+
+
+def listed(tmp_path: Path, mix: str, files: int, options: Options = QUIET) -> tuple[list[str], dict[str, Any]]:
+    name = f"{files}-{options.engine}-{options.workers}"
+    np.save(tmp_path / "centroids.npy", np.eye(3, dtype=np.float32))
+    (tmp_path / "m.yaml").write_text(f"keep:\n  - caption: {{min_words: 2}}\nmix:\n  - {mix}\n")
+    pool = write_vectors(tmp_path / f"pool-{name}", ROWS, files)
+    select(str(tmp_path / "m.yaml"), str(pool), str(tmp_path / f"out-{name}"), options=options)
+    return hexes(tmp_path / f"out-{name}"), json.loads((tmp_path / f"out-{name}" / "mix.json").read_text())
+
+
+def balanced_by_hand(entries: list[int], seed: int) -> list[str]:
+    result: Counter[str] = Counter()
+    for group, total in enumerate(entries):
+        members = [r["uid"] for r in ROWS if len(r["text"].split()) > 1 and cluster_of(r) == group]
+        times, more = divmod(total, len(members))
+        ranked = sorted(members, key=lambda u: (int(uids.hash64(uids.pack([u]), seed)[0]), u))
+        for i, uid in enumerate(ranked):
+            result[uid] += times + (i < more)
+    return sorted(result.elements())
+
+
+@pytest.mark.parametrize("files", [1, 5])
+def test_clusters_get_the_same_part_of_the_list(tmp_path: Path, files: int) -> None:
+    mix = f"balanced_clusters: {{features: img, centroids: {tmp_path}/centroids.npy, entries: 200, seed: 2}}"
+    found, report = listed(tmp_path, mix, files)
+    assert found == balanced_by_hand([67, 67, 66], 2)
+    rows = [sum(len(r["text"].split()) > 1 and cluster_of(r) == group for r in ROWS) for group in (-1, 0, 1, 2)]
+    assert sum(rows) == 360
+    assert rows[3] < 66 < rows[1]
+    assert report["groups"] == [
+        {"labels": ["0"], "rows": rows[1], "entries": 67},
+        {"labels": ["1"], "rows": rows[2], "entries": 67},
+        {"labels": ["2"], "rows": rows[3], "entries": 66},
+        {"labels": ["none"], "rows": rows[0], "entries": 0},
+    ]
+
+
+def test_with_a_bound_on_copies_a_small_cluster_leaves_room(tmp_path: Path) -> None:
+    mix = f"balanced_clusters: {{features: img, centroids: {tmp_path}/centroids.npy, entries: 200, max_copies: 1}}"
+    rare = sum(len(r["text"].split()) > 1 and cluster_of(r) == 2 for r in ROWS)
+    found, _ = listed(tmp_path, mix, 3)
+    assert found == balanced_by_hand([-(-(200 - rare) // 2), (200 - rare) // 2, rare], 0)
+
+
+@pytest.mark.parametrize("files", [1, 5])
+def test_rows_stand_in_the_list_as_often_as_they_weigh(tmp_path: Path, files: int) -> None:
+    found, report = listed(tmp_path, "weights: {column: weight, scale: 2, seed: 9}", files)
+    kept = [r for r in ROWS if len(r["text"].split()) > 1]
+    expected = []
+    for row in kept:
+        whole, part = divmod(Fraction(2 * weight_of(row)), 1)
+        more = int(uids.hash64(uids.pack([row["uid"]]), 9)[0]) < part * 2**64
+        expected += [row["uid"]] * (int(whole) + more)
+    assert found == sorted(expected)
+    assert report == {"mix": "weights", "groups": [{"labels": [], "rows": 360, "entries": len(expected)}]}
+
+
+@pytest.mark.spark
+def test_spark_balances_alike(tmp_path: Path, spark: Any) -> None:
+    mix = f"balanced_clusters: {{features: img, centroids: {tmp_path}/centroids.npy}}"
+    assert listed(tmp_path, mix, 3) == listed(tmp_path, mix, 2, Options(engine="spark", quiet=True))

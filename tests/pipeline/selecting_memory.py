@@ -1,0 +1,77 @@
+"""How much memory filters take: `python -m tests.pipeline.selecting_memory WHAT …` prints megabytes.
+
+`top FRACTION BATCHES ROWS` finds the score at a fraction of so many batches of random single-precision numbers, and prints the
+most that this process held. `tree COMMAND…` runs a command and prints the most that it and its descendants held at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from filters import arrays
+from filters.score import top_threshold
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A scan of batches that are made when they are read."""
+
+    batches: int
+    rows: int
+
+    def reduce(
+        self, columns: Sequence[str], summarise: Callable[[Any], Any], merge: Callable[[Any, Any], Any], start: Any
+    ) -> Any:
+        import pyarrow as pa
+
+        total = start
+        for i in range(self.batches):
+            values = np.random.default_rng(i).random(self.rows, np.float32)
+            total = merge(total, summarise(pa.record_batch([arrays.numbers(values)], names=list(columns))))
+        return total
+
+
+def top(fraction: str, batches: str, rows: str) -> None:
+    scan: Any = Generated(int(batches), int(rows))
+    print(top_threshold(scan, "s", float(fraction)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+
+
+def tree(*command: str) -> None:
+    most = 0
+    with subprocess.Popen(command) as process:
+        while process.poll() is None:
+            most = max(most, sum(_held(pid) for pid in _family(process.pid)))
+            time.sleep(0.02)
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    print(most >> 10)
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _family(int(child))
+
+
+def _held(pid: int) -> int:
+    """Kilobytes of a process, what it shares with others in equal parts."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, StopIteration):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("Pss:")).split()[1])
+    return 0
+
+
+if __name__ == "__main__":
+    (top if sys.argv[1] == "top" else tree)(*sys.argv[2:])
