@@ -12,6 +12,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -106,10 +107,10 @@ class Local:
 
 
 def _modules(work: Any) -> set[str]:
-    """Where the functions are defined that some work is put together from."""
+    """Where the functions are defined that some work is put together from, and what these say that workers load late."""
     if isinstance(work, functools.partial):
         return {name for part in (work.func, *work.args) if callable(part) for name in _modules(part)}
-    return {work.__module__}
+    return {work.__module__, *getattr(sys.modules.get(work.__module__), "LOADED_LATE", ())}
 
 
 def _end_on_interrupt() -> None:

@@ -7,7 +7,6 @@ which is webdataset's rule; its members stand next to each other. Archives are r
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -136,20 +135,28 @@ class Writer:
     """Appends samples to an open binary file as a tar; the same samples give the same bytes."""
 
     def __init__(self, f: IO[bytes]) -> None:
-        # Not "w|", whose own buffer is flushed by the garbage collector, into a closed file, when a block ends by an error.
-        self._tar = tarfile.open(fileobj=f, mode="w", format=tarfile.USTAR_FORMAT)
+        self._file, self._size = f, 0
 
     def add(self, key: str, members: Mapping[str, bytes]) -> None:
         """Members are written in the mapping's order. The key's last part must not hold a dot, which starts the extension."""
         if "." in key.rpartition("/")[2]:
             raise ValueError(f"key {key!r} has a dot in its last part")
+        parts = []
         for extension, data in members.items():
             info = tarfile.TarInfo(f"{key}.{extension}")
             info.size, info.mode = len(data), 0o644
-            self._tar.addfile(info, io.BytesIO(data))
+            header = info.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape")
+            parts += [header, data, bytes(-len(data) % tarfile.BLOCKSIZE)]
+        self._write(b"".join(parts))  # at once: `tarfile` asks the system for each 16 KB
 
     def close(self) -> None:
-        self._tar.close()
+        """The archive's end: two empty blocks, then zeros up to a whole record."""
+        end = 2 * tarfile.BLOCKSIZE
+        self._write(bytes(end + -(self._size + end) % tarfile.RECORDSIZE))
+
+    def _write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._size += len(data)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,8 @@ from pools import store
 from pools.errors import WorkFailed
 from pools.manifest import Outcome, Run
 
+LOADED_LATE = ("pipeline.download.images.area", "simplejpeg", "PIL.Image")  # a second a process, which not all processes need
+
 
 def download(units: loop.Units, *, run: Run, pool: str, settings: DownloadSettings, live: str) -> loop.Ended:
     # What archives do not have is no reason to stop.
