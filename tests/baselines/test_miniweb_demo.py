@@ -129,7 +129,7 @@ def test_only_public_verbs_run_and_none_is_told_the_truth(done: Done) -> None:
 
 def test_progress_is_told(done: Done) -> None:
     for stage in ("miniweb", "extract", "download", "filter", "reshard", "train", "annotate clip"):
-        assert re.search(rf"^{stage}: (\d+) of \1 (units|steps) in \d+ s", done.told, re.MULTILINE), stage
+        assert re.search(rf"^{stage}: (\d+) of \1 (units|steps|rows) in \d+ s", done.told, re.MULTILINE), stage
 
 
 def test_leaderboard_has_every_score_of_every_recipe(done: Done) -> None:
@@ -199,6 +199,7 @@ def test_unknown_recipe_is_said_before_anything_is_made(tmp_path: Path) -> None:
 KILLED_AT = ("pool/shards/.winnow/run.json", "runs/mine/config.yaml")
 
 
+@pytest.mark.slow
 def test_killed_demo_goes_on_to_the_same_result(tmp_path: Path) -> None:
     """With a recipe of one's own; killed (SIGKILL, the whole process group) once while it downloads, once while it trains."""
     (tmp_path / "mine.yaml").write_text("name: mine\nkeep:\n  - caption: {min_words: 4}\n")
@@ -238,6 +239,7 @@ def test_killed_demo_goes_on_to_the_same_result(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_several_seeds_are_webs_of_their_own_and_their_spread_is_told(tmp_path: Path) -> None:
     ran = winnow("demo", "d", "--pictures", "50", "--seeds", "2", "--seed", "3", "--recipe", "no_filter", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
