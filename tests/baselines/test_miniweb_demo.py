@@ -170,6 +170,7 @@ def test_another_demo_in_the_same_folder_is_refused(done: Done, option: str, nam
     assert f"its {named} is" in other.stderr and "--overwrite" in other.stderr and "Traceback" not in other.stderr
 
 
+@pytest.mark.slow
 def test_port_in_use_is_said(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -180,6 +181,7 @@ def test_port_in_use_is_said(tmp_path: Path) -> None:
     assert f"port {port} cannot be had" in ran.stderr and "Traceback" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_full_disk_is_said(tmp_path: Path) -> None:
     def no_large_file() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
