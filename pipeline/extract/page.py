@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
-from pipeline.extract import optout, urls
+from pipeline import optout
+from pipeline.extract import urls
 from pipeline.extract.text import clean, repair
 
 Documents = Literal["image", "image_only", "audio", "video", "text"]

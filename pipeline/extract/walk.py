@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pipeline.extract.optout import AGENT
+from pipeline.optout import AGENT
 
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]

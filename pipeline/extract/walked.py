@@ -70,13 +70,13 @@ class Rows(rows.Rows):
                 return int(self._totals[walk.AT]), why
 
     def _consider_rest(self, block: Block) -> bool:
-        """Takes in those links of the last page that compiled code left; False, and no page, if one of them is no JSON."""
+        """Takes in those links of the last page that compiled code left; False, and no page, if one cannot be read."""
         facts, totals = self._facts, self._totals
         p, start = int(totals[walk.PAGES]) - 1, int(block.starts[totals[walk.AT] - 1])
         try:
             places = self._rest[: facts[walk.REST]].tolist()
             rest = [_json(block.data[start + a : start + b], type=wat.Link) for a, b in places]
-        except ValueError:
+        except (ValueError, RecursionError):
             facts[walk.ROWS] = totals[walk.BEFORE]
             totals[[walk.AT, walk.RECORDS, walk.PAGES, walk.LINKED]] -= 1
             totals[[walk.ALL_LINKS, walk.ALL_NO_TEXT, walk.ALL_SCHEME]] -= facts[[walk.LINKS, walk.NO_TEXT, walk.SCHEME]]
@@ -126,7 +126,7 @@ class Rows(rows.Rows):
             last, links, no_text, scheme, slow, relative = facts[: walk.RELATIVE + 1].tolist()
             page = self._describe(record) if sound and links else None
             rest = [_json(data[a:b], type=wat.Link) for a, b in self._rest[:slow].tolist()] if slow else []
-        except (IndexError, ValueError):  # cut, no JSON, or no UTF-8
+        except (IndexError, ValueError, RecursionError):  # cut, no JSON, no UTF-8, or too deep
             page = None
         if page is None or (relative and not page.base.before[0]):
             facts[walk.ROWS] = before

@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from pipeline.extract import optout, page
+from pipeline import optout
+from pipeline.extract import page
 from pipeline.extract.page import Page, Wanted
 from pipeline.extract.text import clean
 from pipeline.extract.warc import Record

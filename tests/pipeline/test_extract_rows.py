@@ -198,6 +198,7 @@ def test_what_most_pages_hold_is_not_parsed_by_python(monkeypatch: pytest.Monkey
         images({"url": "1.jpg", "alt": "x"}, Metas={"name": "robots"}),
         images({"url": "1.jpg", "alt": "x"}).replace(b'"Server":"x"', b'"x-Robots-TAG":["noindex","noai"]'),
         images({"url": "1.jpg", "alt": "x"}).replace(b'"Server":"x"', b'"content-languag\\u0065":"nl"'),
+        images({"url": "1.jpg", "alt": "x"}, {"url": "@", "alt": "y"}).replace(b'"@"', b"[" * 20000 + b"]" * 20000),
         images({"url": "1.jpg", "alt": "x"})[:-20],
         images({"url": "1.jpg", "alt": "x"})[: -len('"x"}]}}}}}') + 2],
         images({"url": "1.jpg", "alt": "x"}).replace(b":", b" : ").replace(b",", b" ,\n"),

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.extract import optout, wat
+from pipeline import optout
 from pipeline.extract import urls as urls_of
+from pipeline.extract import wat
 from pipeline.extract.page import Page, Wanted
 from tests.pipeline.wats import page_json
 
