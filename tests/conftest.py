@@ -16,6 +16,11 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Long bytes are named by their argument: gzip writes the time into them, and two workers must collect equal names."""
+    return argname if isinstance(val, bytes) and len(val) > 16 else None
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """`../shared/data`; the test is skipped, by name, where it is absent."""

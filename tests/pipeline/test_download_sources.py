@@ -223,7 +223,7 @@ def test_json_lines_with_what_people_put_in_them(tmp_path: Path, scratch: str) -
         ("objects.json", b'{"url": "http://h/0.jpg", "text": "0"}\n', 0),
         (
             "cut.jsonl.gz",
-            gzip.compress(b'{"url": "http://h/0.jpg", "text": "0"}\n' + hashlib.sha256(b"").hexdigest().encode() * 9)[:-20],
+            gzip.compress(b'{"url": "http://h/0.jpg", "text": "0"}\n' + hashlib.sha256(b"").hexdigest().encode() * 9, mtime=0)[:-20],
             1,
         ),
     ],
