@@ -77,7 +77,7 @@ class Local:
         # forkserver: workers do not inherit threads, locks or open connections of this process. It imports for all of them
         # what they will need, pandas too, which pyarrow looks for as soon as it makes an array.
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["pandas", *sorted(_modules(work))])
+        context.set_forkserver_preload(["pandas", *sorted(_modules(work)), "pipeline.settled"])
         number = min(self.workers, len(tasks))
         with ProcessPoolExecutor(number, mp_context=context, initializer=_end_on_interrupt) as pool:
             waiting: dict[Future[R | Failed], int] = {}
@@ -235,7 +235,7 @@ def do(
                 outcomes[todo[i].name] = result
             progress.advance(failed=len(failed))
     if len(failed) > budget:
-        raise _given_up(label, units, outcomes, failed)
+        raise given_up(label, units, outcomes, failed)
     # In the units' order, so that totals do not depend on which was ready first.
     return Done(
         {u.name: outcomes[u.name] for u in units if u.name in outcomes},
@@ -243,7 +243,7 @@ def do(
     )
 
 
-def _given_up(label: str, units: Sequence[Unit], outcomes: dict[str, Outcome], failed: dict[str, Failed]) -> WorkFailed:
+def given_up(label: str, units: Sequence[Unit], outcomes: dict[str, Outcome], failed: dict[str, Failed]) -> WorkFailed:
     lines = "\n".join(f"  {name}: {failure.message}" for name, failure in sorted(failed.items()))
     return WorkFailed(
         f"{label}: {len(failed)} of {len(units)} units failed, {len(outcomes)} done\n{lines}\n  → run again to retry them"
@@ -268,7 +268,7 @@ def run(
         return before
     done = do(run_, units, work, options)
     if done.failed:
-        raise _given_up(run_.stage, units, done.outcomes, done.failed)
+        raise given_up(run_.stage, units, done.outcomes, done.failed)
     total = done.total
     if len(done.outcomes) < len(units):
         index, number = options.part

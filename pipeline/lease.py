@@ -26,6 +26,10 @@ STALE = 120.0  # seconds of silence after which a lease on another host counts f
 _SETTLE = 0.5  # seconds after which it is asked who came last, where several may have come at once
 
 
+class Held(InputError):
+    """Somebody else holds it, and lives."""
+
+
 class Lease:
     """Held between `take` and `release`; `renew` writes it anew, should the folder have been emptied."""
 
@@ -38,7 +42,7 @@ class Lease:
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
     def take(self) -> None:
-        """Raises InputError if a living process works on the folder, or on the same part of it."""
+        """Raises Held if a living process works on the folder, or on the same part of it."""
         settled = store.is_local(self._path)
         for name in store.list_files(self._folder, ".json") if store.is_dir(self._folder) else []:
             path = store.join(self._folder, name)
@@ -101,8 +105,8 @@ class Lease:
         # Here too: its number may be another process's by now.
         return time.time() - float(holder.get("alive", 0)) < STALE
 
-    def _held(self, holder: dict[str, Any]) -> InputError:
-        return InputError(
+    def _held(self, holder: dict[str, Any]) -> Held:
+        return Held(
             f"another run works here: process {holder.get('pid', '?')} on {holder.get('host', '?')}",
             where=self._output,
             expected="one run a folder",

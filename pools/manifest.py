@@ -78,6 +78,8 @@ class Run:
         if overwrite and (owner_of(self.output) is not None or not self._holds_data()):
             store.remove_tree(self.output)
         owner = owner_of(self.output)
+        if owner is None and self._holds_data():
+            owner = owner_of(self.output)  # another part of this run may have begun just now
         if owner is None:
             if self._holds_data():
                 raise InputError(

@@ -7,7 +7,10 @@ import gzip
 import hashlib
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import fsspec
@@ -223,7 +226,9 @@ def test_json_lines_with_what_people_put_in_them(tmp_path: Path, scratch: str) -
         ("objects.json", b'{"url": "http://h/0.jpg", "text": "0"}\n', 0),
         (
             "cut.jsonl.gz",
-            gzip.compress(b'{"url": "http://h/0.jpg", "text": "0"}\n' + hashlib.sha256(b"").hexdigest().encode() * 9, mtime=0)[:-20],
+            gzip.compress(b'{"url": "http://h/0.jpg", "text": "0"}\n' + hashlib.sha256(b"").hexdigest().encode() * 9, mtime=0)[
+                :-20
+            ],
             1,
         ),
     ],
@@ -367,14 +372,41 @@ def test_what_is_no_source_is_refused(tmp_path: Path, scratch: str) -> None:
     assert load(tmp_path / "f.tsv", Columns(text="column_2"), scratch=scratch)[0]["text"] == "b"
 
 
-def test_parts_do_not_prepare_one_source_at_once(tmp_path: Path, scratch: str) -> None:
-    path = tmp_path / "t.txt"
+def test_of_parts_that_begin_together_one_prepares_the_source(tmp_path: Path, scratch: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("url,text\n" + "".join(f"http://h/{i}.jpg,{i}\n" for i in range(300)))
+    program = """
+import sys
+from pipeline.download.sources.rows import Source
+from pipeline.engine import Options
+source = Source.open(sys.argv[1], scratch=sys.argv[2], options=Options(workers=0, part=(int(sys.argv[3]), 3)))
+print(source.rows)
+"""
+    started = [
+        subprocess.Popen([sys.executable, "-c", program, path, scratch, str(i)], stdout=PIPE, stderr=PIPE, text=True)
+        for i in range(3)
+    ]
+    ended = [process.communicate(timeout=60) for process in started]
+    assert [out for out, _ in ended] == ["300\n"] * 3, ended
+    assert sum("prepare source, once" in said or "read source, once" in said for _, said in ended) == 1
+
+
+def test_a_part_takes_over_from_one_that_was_killed(tmp_path: Path, scratch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
     path.write_text("http://h/a.jpg\n")
-    part = Options(workers=0, quiet=True, part=(0, 2))
-    with pytest.raises(InputError, match="--dry-run"):
-        Source.open(str(path), scratch=scratch, options=part)
-    Source.open(str(path), scratch=scratch, options=HERE)
+    part = Options(workers=0, quiet=True, part=(1, 2))
+    taken = iter([True, False])
+    monkeypatch.setattr(staging, "_POLL", 0.0)
+    take = staging.Lease.take
+
+    def busy_once(lease: staging.Lease) -> None:
+        if next(taken):
+            raise staging.Held("another run works here")
+        take(lease)
+
+    monkeypatch.setattr(staging.Lease, "take", busy_once)
     assert Source.open(str(path), scratch=scratch, options=part).rows == 1
+    assert next(taken, None) is None
 
 
 # Uid lists

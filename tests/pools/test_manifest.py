@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pools import manifest
 from pools.errors import InputError, WorkFailed
 from pools.manifest import Outcome, Run
 
@@ -28,6 +30,24 @@ def test_a_folder_belongs_to_the_run_that_claimed_it(tmp_path: Path) -> None:
     for message, other in others.items():
         with pytest.raises(InputError, match=f"belongs to another run .*{message}"):
             other.claim()
+
+
+def test_parts_of_a_run_may_begin_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other part claims the folder and writes between this one's two looks at it."""
+    run = make(tmp_path)
+    look = manifest.owner_of
+    looks = iter([True, False])
+
+    def meanwhile(folder: str) -> dict[str, Any] | None:
+        found = look(folder)
+        if next(looks, False):
+            run.claim()
+            (tmp_path / "out" / "0.parquet").write_bytes(b"rows")
+        return found
+
+    monkeypatch.setattr(manifest, "owner_of", meanwhile)
+    run.claim()
+    assert look(run.output) == run.identity
 
 
 def test_a_folder_with_files_of_somebody_else_is_never_touched(tmp_path: Path) -> None:

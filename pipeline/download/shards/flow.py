@@ -10,12 +10,11 @@ import errno
 import hashlib
 import os
 import tempfile
-import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import IO
+from typing import IO, Any
 
 from pipeline.download.fetching.fetch import Fetched, FetchFailed
 from pipeline.download.fetching.turns import Turns
@@ -61,7 +60,9 @@ class Getter:
 
     def __init__(self, fetch: Fetch, rules: ImageRules, verify: Verify) -> None:
         self._fetch, self._rules, self._verify = fetch, rules, verify
-        self._decoding = threading.BoundedSemaphore(DECODERS)
+        self._free: SimpleQueue[None] = SimpleQueue()  # a token for each image that may be decoded: cheaper than a semaphore
+        for _ in range(DECODERS):
+            self._free.put(None)
 
     def __call__(self, wanted: Wanted) -> Got:
         if not wanted.url:
@@ -71,17 +72,24 @@ class Getter:
             return Got(None, Status.FAILED_TO_DOWNLOAD, fetched.reason, fetched.message, final_url=fetched.final_url)
         sha256 = hashlib.sha256(fetched.body).hexdigest()
         expected = None if not wanted.sha256 or self._verify == "off" else sha256 == wanted.sha256.strip().lower()
-        got = Got(None, size=len(fetched.body), sha256=sha256, sha256_expected=expected, final_url=fetched.final_url)
+        served: dict[str, Any] = {
+            "size": len(fetched.body),
+            "sha256": sha256,
+            "sha256_expected": expected,
+            "final_url": fetched.final_url,
+        }
         if expected is False and self._verify == "drop":
             said = f"the bytes have SHA-256 {sha256}"
-            return replace(got, status=Status.FAILED_TO_DOWNLOAD, reason=Reason.HASH_MISMATCH, message=said)
-        with self._decoding:
+            return Got(None, Status.FAILED_TO_DOWNLOAD, Reason.HASH_MISMATCH, said, **served)
+        self._free.get()
+        try:
             image = prepare(fetched.body, self._rules, wanted.boxes)
-        size = (image.original_width, image.original_height, image.frames)
-        got = replace(got, original_width=size[0], original_height=size[1], frames=size[2])
+        finally:
+            self._free.put(None)
+        served |= {"original_width": image.original_width, "original_height": image.original_height, "frames": image.frames}
         if isinstance(image, Reject):
-            return replace(got, status=Status.FAILED_TO_RESIZE, reason=image.reason, message=image.message)
-        return replace(got, image=image)
+            return Got(None, Status.FAILED_TO_RESIZE, image.reason, image.message, **served)
+        return Got(image, **served)
 
 
 def in_order(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from pipeline.download.sources import texts, value_types
 from pipeline.download.sources.columns import Columns
 from pipeline.download.sources.files import Named
 from pipeline.download.sources.value_types import Kinds
-from pipeline.lease import Lease, held
+from pipeline.lease import Held, Lease
 from pipeline.progress import Progress
 from pools import store
 from pools.errors import InputError
@@ -36,6 +37,7 @@ BATCH_ROWS = 8192
 MAX_COLUMNS = 1000
 _NAMED = 20  # bad rows that are named; all of them are rows with a `source_error`
 _PEEK = 1000
+_POLL = 1.0  # seconds between looks at what another part prepares
 _PARSED = ("csv", "tsv")
 Row = dict[str, Any]
 
@@ -92,23 +94,30 @@ def stage(named: list[Named], columns: Columns, scratch: str, options: Options |
 def alone(folder: str, given: Options, stage: str) -> Iterator[Options]:
     """A block in which this process alone prepares a folder, unless that is done already; gives the options to do so.
 
-    The work is done whole and never anew, since the folder's name tells what is in it. Raises InputError if another one
-    does it, or if the parts of a job would all begin at once.
+    The work is done whole and never anew, since the folder's name tells what is in it. Of the parts of a job the first to
+    come does it, and the others wait. Raises InputError if another job does it.
     """
     options = replace(given, overwrite=False, part=(0, 1))
-    if store.exists(store.join(folder, "rows", MANIFEST)):
-        yield replace(options, quiet=True)
+    lease = Lease(folder)
+    waiting = False
+    while not store.exists(store.join(folder, "rows", MANIFEST)):
+        try:
+            lease.take()
+        except Held:
+            if given.part[1] == 1:
+                raise
+            if not waiting:
+                Progress.note(f"download: another part does `{stage}`, this one waits for it", quiet=given.quiet)
+            waiting = True
+            time.sleep(_POLL)
+            continue
+        try:
+            Progress.note(f"download: {stage}, once", quiet=given.quiet)
+            yield options
+        finally:
+            lease.release()
         return
-    if given.part[1] > 1:
-        raise InputError(
-            f"the parts cannot share the work of `{stage}`",
-            where="--part",
-            expected="a source that is prepared, or candidates in parquet without a uid list",
-            fix="run the same command once with --dry-run and without --part, then start the parts",
-        )
-    Progress.note(f"download: {stage}, once", quiet=given.quiet)
-    with held(Lease(folder)):
-        yield options
+    yield replace(options, quiet=True)
 
 
 def _name(file: Named, block: int) -> str:
