@@ -51,7 +51,7 @@ class Folder:
             return cls(path, task, "" if task.kind else f"data of type {told!r} cannot be scored yet")
         if task.kind is None:
             return cls(path, task, f"{task.main_metric or 'no main metric'} cannot be computed yet")
-        if told not in (None, task.kind):
+        if told not in (None, "classification" if task.kind == "faces" else task.kind):
             raise InputError(f"{told!r}, but {task.key} is measured by {task.main_metric}", where=place, expected=task.kind)
         return cls(path, task)
 

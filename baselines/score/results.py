@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from baselines.score.tasks import Task, counted, load_tasks, task_of
+from baselines.score.aggregate import MANIFEST as MANIFEST
+from baselines.score.aggregate import Aggregate, aggregate
+from baselines.score.tasks import Task, load_tasks, task_of
 from pools import store
 from pools.outputs import TrainingRun
 
 if TYPE_CHECKING:
     from baselines.train.decode import Raw
-
-MANIFEST = "eval_manifest.json"
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Result:
         **more: Any,
     ) -> Result:
         """From the digest of the data, the metrics, the images that could not be read, and what else is to be recorded."""
-        assert task.main_metric is not None
-        line = {"key": task.key, "dataset": task.name, "metrics": {**values, "main_metric": values[task.main_metric]}}
+        main = None if task.main_metric is None else values[task.main_metric]
+        line = {"key": task.key, "dataset": task.name, "metrics": {**values, "main_metric": main}}
         record = {
             "data": data,
             "kind": task.kind,
@@ -58,8 +58,22 @@ class Result:
         return cls(task, line, record)
 
     @property
-    def main_metric(self) -> float:
-        return float(self.line["metrics"]["main_metric"])
+    def main_metric(self) -> float | None:
+        """None for a task that is reported and has none."""
+        found: float | None = self.line["metrics"]["main_metric"]
+        return found
+
+    @property
+    def note(self) -> str:
+        """What a reader of the score should know besides it."""
+        images, notes = self.record["images"], []
+        if self.task.size not in (None, images):
+            notes.append(f" of {self.task.size}: not the whole test set")
+        if self.record["unreadable"]:
+            notes.append(f" ({self.record['unreadable']} unreadable)")
+        if worst := _worst_group(self.task.main_metric or "", self.line["metrics"]):
+            notes.append(f" (the worst group, {worst[0]}: {worst[1]})")
+        return "".join(notes)
 
 
 @dataclass(frozen=True)
@@ -69,20 +83,20 @@ class Scores:
     results: tuple[Result, ...]
     unsupported: tuple[str, ...] = ()
 
+    @property
+    def aggregate(self) -> Aggregate:
+        return aggregate({r.task.key: r.main_metric for r in self.results}, allow_missing=True)
+
     def table(self) -> str:
         """A row a task: main metric beside what guessing would give."""
         width = max([4, *(len(r.line["dataset"]) for r in self.results)])
         rows = [f"{'task':{width}}  {'metric':21}  score   chance  images"]
         for r in self.results:
-            chance, images, note = r.record["chance"], r.record["images"], ""
-            if r.task.size not in (None, images):
-                note = f" of {r.task.size}: not the whole test set"
-            if r.record["unreadable"]:
-                note += f" ({r.record['unreadable']} unreadable)"
+            chance, images = r.record["chance"], r.record["images"]
             name, metric = r.line["dataset"], r.task.main_metric
-            rows.append(f"{name:{width}}  {metric:21}  {r.main_metric:.4f}  {chance:.4f}  {images}{note}")
-        scored = sum(r.task.counted for r in self.results)
-        rows.append(f"{scored} of the {counted()} tasks that count: no average")
+            score = "     –" if r.main_metric is None else f"{r.main_metric:.4f}"
+            rows.append(f"{name:{width}}  {metric or 'reported only':21}  {score}  {chance:.4f}  {images}{r.note}")
+        rows += self.aggregate.lines()
         rows += [f"not scored: {u}" for u in self.unsupported]
         return "\n".join(rows)
 
@@ -92,7 +106,8 @@ class Scores:
             r.line["key"]: {**r.line["metrics"], **{k: r.record[k] for k in ("chance", "images", "unreadable")}}
             for r in self.results
         }
-        return {"stage": "score", "output": output, "results": results, "not_scored": list(self.unsupported)}
+        told = {"stage": "score", "output": output, "results": results, "not_scored": list(self.unsupported)}
+        return told | ({"aggregate": self.aggregate.content()} if self.aggregate.scored else {})
 
 
 class Ledger:
@@ -127,3 +142,15 @@ class Ledger:
         store.write_bytes(TrainingRun(self.folder).results, text.encode())
         records = {k: r.record for k, r in self.results.items()}
         store.write_json(store.join(self.folder, MANIFEST), {**self.identity, "tasks": records})
+
+
+def _worst_group(main: str, metrics: dict[str, float | None]) -> tuple[str, int] | None:
+    """Label and size of the group whose share is the main metric, if that is the share of a group."""
+    prefix, worst, field = main.partition("worst_" if "_worst_" in main else "wg")
+    if not worst:
+        return None
+    for name, value in metrics.items():
+        label = name.removeprefix(prefix)
+        if label != name and label.startswith(f"{field}:" if field else "") and ":" in label and value == metrics[main]:
+            return label, int(metrics.get(f"count_{label}") or 0)
+    return None

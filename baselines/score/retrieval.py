@@ -1,19 +1,22 @@
 """Zero-shot retrieval: find a caption's image among all images, and one of an image's captions among all captions.
 
-`<sample>.txt` beside an image holds its captions, one a line and at least one. As in ALIGN (Jia et al. 2021) and in
+`<sample>.txt` beside an image holds its captions, one a line and at least one; or the published parquet has columns `image`
+and `caption` (a list). As in ALIGN (Jia et al. 2021) and in
 DataComp, recall@k of text retrieval is the share of images that have *any* of their captions among the k nearest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from baselines.score import evaldata, metrics
+from baselines.score import evaldata, metrics, tables
 from baselines.score.encode import Encoder
 from baselines.score.metrics import Ints
 from baselines.score.ranking import search
@@ -29,23 +32,31 @@ class Retrieval:
     """One task's data."""
 
     task: Task
-    tars: tuple[str, ...]
-    captions: tuple[tuple[str, ...], ...]  # of every image, in the order of the tars
+    files: tuple[str, ...]  # tars, or tables
+    captions: tuple[tuple[str, ...], ...]  # of every image, in the order of the files
 
     @classmethod
     def open(cls, task: Task, folder: str) -> Retrieval:
         """Reads the captions. Raises InputError where an image has none, or some that are blank or no UTF-8."""
-        test = store.join(folder, "test")
-        tars = evaldata.open_tars(test)
-        texts = evaldata.companions(tars, "txt")
-        captions = tuple(tuple(evaldata.text_lines(data, f"{path}: {key}.txt")) for path, key, data in texts)
+        if tables.has_tables(folder):
+            files = tables.list_tables(folder)
+            captions = tuple(_captions(row["caption"], f"{path}: row {n}") for path, n, row in tables.rows(files, ["caption"]))
+        else:
+            files = evaldata.open_tars(store.join(folder, "test"))
+            texts = evaldata.companions(files, "txt")
+            captions = tuple(tuple(evaldata.text_lines(data, f"{path}: {key}.txt")) for path, key, data in texts)
         if not captions:
-            raise InputError("no image", where=test, expected="one image or more")
-        return cls(task, tars, captions)
+            raise InputError("no image", where=folder, expected="one image or more in the test split")
+        return cls(task, files, captions)
 
     @property
     def digest(self) -> str:
-        return evaldata.digest(self.tars, ["retrieval"])
+        return evaldata.digest(self.files, ["retrieval"])
+
+    def _images(self) -> Iterator[Raw]:
+        if self.files[0].endswith(".parquet"):
+            return tables.images(self.files, "image", range(len(self.captions)))
+        return evaldata.images(self.files, range(len(self.captions)))
 
     def score(self, encoder: Encoder) -> Result:
         """Raises WorkFailed as `Encoder.images` does.
@@ -55,7 +66,7 @@ class Retrieval:
         """
         features: list[Tensor] = []
         lost: list[Raw] = []
-        for items, vectors in encoder.images(evaldata.images(self.tars, range(len(self.captions))), self.task.key):
+        for items, vectors in encoder.images(self._images(), self.task.key):
             features += [vectors] if len(vectors) else []
             lost += [i for i in items if i.failed]
         readable = np.ones(len(self.captions), bool)
@@ -76,6 +87,14 @@ class Retrieval:
             texts=len(texts),
             captions_sha256=evaldata.sha256(["\n".join(c) + "\n" for c in self.captions]),
         )
+
+
+def _captions(cell: Any, where: str) -> tuple[str, ...]:
+    """The captions of a table's cell. Raises InputError if it holds none, or blank ones."""
+    found = [cell] if isinstance(cell, str) else cell
+    if not isinstance(found, list) or not found or not all(isinstance(c, str) and c.strip() for c in found):
+        raise InputError(f"captions {str(cell)[:60]!r}", where=where, expected="one text or more, none blank")
+    return tuple(found)
 
 
 def both_ways(

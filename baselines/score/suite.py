@@ -10,8 +10,10 @@ import torch
 
 from baselines.score.encode import Encoder, Unreadable
 from baselines.score.evaldata import Folder, TaskData, choose
+from baselines.score.faces import Faces
 from baselines.score.results import Ledger, Scores
 from baselines.score.retrieval import Retrieval
+from baselines.score.winogavil import Associations
 from baselines.score.zeroshot import Classification
 from baselines.train.model import Loaded, load_model
 from pipeline.device import Device, choose_device
@@ -104,6 +106,11 @@ def _identity(loaded: Loaded, unreadable: Unreadable) -> dict[str, Any]:
 
 
 def _open(folder: Folder) -> TaskData:
-    if folder.task.kind == "retrieval":
-        return Retrieval.open(folder.task, folder.path)
+    match folder.task.kind:
+        case "retrieval":
+            return Retrieval.open(folder.task, folder.path)
+        case "associations":
+            return Associations.open(folder.task, folder.path)
+        case "faces":
+            return Faces.open(folder.task, folder.path)
     return Classification.open(folder.task, folder.path)

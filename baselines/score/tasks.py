@@ -10,9 +10,14 @@ import yaml
 
 # The kinds of task that can be scored: the metrics that a task of the kind may have as its main one, by default the first.
 KINDS = {
-    "classification": ("acc1", "acc5", "mean_per_class_recall"),
+    "classification": (
+        *("acc1", "acc5", "mean_per_class_recall"),
+        *("F1-macro_all", "acc_worst_region", "acc_top5_wg", "acc_wg"),  # `groups` computes them
+    ),
     "retrieval": ("mean_recall@1",),
+    "associations": ("jaccard_score_10-12",),
 }
+FACES = ("fairness/fairface", "fairness/utkface")  # have no main metric
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,9 @@ class Task:
 
     @property
     def kind(self) -> str | None:
-        """One of KINDS; None if the main metric cannot be computed."""
+        """One of KINDS, or `faces`; None if the main metric cannot be computed."""
+        if self.key in FACES:
+            return "faces"
         return next((kind for kind, metrics in KINDS.items() if self.main_metric in metrics), None)
 
 
@@ -55,6 +62,7 @@ def task_of(name: str, kind: str = "classification") -> Task:
     If the suite has none such it is one of its own, with the main metric of its kind (none for a kind that is not known).
     """
     for task in load_tasks().values():
-        if name in (task.key, task.key.replace("/", "-")):
+        # DataComp's folders of the fairness tasks leave that word out.
+        if name in (task.key, task.key.replace("/", "-"), task.key.removeprefix("fairness/")):
             return task
     return Task(name, name, None, KINDS.get(kind, (None,))[0], None, None, (), counted=False)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from baselines.score import evaldata, metrics
+from baselines.score import evaldata, groups, metrics
 from baselines.score.encode import Encoder
 from baselines.score.metrics import Ints
 from baselines.score.ranking import ranks
@@ -36,6 +36,7 @@ class Classification:
     classnames: tuple[str, ...]
     templates: tuple[str, ...]
     labels: Ints  # of every image, in the order of the tars
+    fields: groups.Fields  # of every image, for the tasks that are judged by group
 
     @classmethod
     def open(cls, task: Task, folder: str) -> Classification:
@@ -60,7 +61,9 @@ class Classification:
                 where=names,
                 expected=f"{labels.max() + 1} names or more, the first line for label 0",
             )
-        return cls(task, tars, tuple(classnames), tuple(templates), labels)
+        named = groups.FIELDS.get(task.key)
+        fields = {} if named is None else groups.read_fields(tars, named)
+        return cls(task, tars, tuple(classnames), tuple(templates), labels, fields)
 
     @property
     def digest(self) -> str:
@@ -70,25 +73,33 @@ class Classification:
         """Raises WorkFailed as `Encoder.images` does."""
         classes = len(self.classnames)
         vectors = class_vectors(encoder.texts, self.classnames, self.templates, encoder.batch_size)
-        labels: list[int] = []
+        indices: list[int] = []
         found: list[int] = []
+        nearest: list[int] = []
         lost: list[Raw] = []
-        for items, features in encoder.images(evaldata.images(self.tars, self.labels), self.task.key):
-            truth = [i.target for i in items if not i.failed]
-            labels += truth
-            if truth:
-                found += ranks(features @ vectors.T, own := torch.tensor(truth), own + 1).tolist()
+        for items, features in encoder.images(evaldata.images(self.tars, range(len(self.labels))), self.task.key):
+            here = [i.target for i in items if not i.failed]
             lost += [i for i in items if i.failed]
+            if here:
+                scores = features @ vectors.T
+                own = torch.from_numpy(self.labels[here])
+                indices += here
+                found += ranks(scores, own, own + 1).tolist()
+                nearest += torch.argmax(scores, dim=1).tolist()
         if encoder.unreadable == "wrong":
-            labels += [i.target for i in lost]
+            indices += [i.target for i in lost]
             found += [classes] * len(lost)
-        truths = np.array(labels, np.int64)
+            nearest += [classes] * len(lost)
+        rows = np.array(indices, np.int64)
+        truths = self.labels[rows]
+        fields = {name: column[rows] for name, column in self.fields.items()}
+        judged = groups.Judged(truths, np.array(found, np.int64), np.array(nearest, np.int64), fields)
         return Result.of(
             self.task,
             self.digest,
-            metrics.classification(truths, np.array(found, np.int64), classes),
+            {**metrics.classification(truths, judged.ranks, classes), **groups.metrics(self.task.key, judged)},
             lost,
-            images=len(labels),
+            images=len(rows),
             chance=1 / classes if self.task.chance is None else self.task.chance,
             classes=classes,
             absent_classes=metrics.absent(truths, classes),

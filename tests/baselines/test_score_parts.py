@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -179,10 +180,11 @@ def test_tasks_are_the_suites() -> None:
     assert [k for k, t in tasks.items() if t.main_metric == "mean_per_class_recall"] == [
         "vtab/caltech101", "fgvc_aircraft", "vtab/flowers", "vtab/pets"
     ]  # fmt: skip
-    assert sum(t.kind == "classification" for t in tasks.values()) == 31
+    assert Counter(t.kind for t in tasks.values()) == {"classification": 35, "retrieval": 2, "associations": 1, "faces": 2}
     assert [k for k, t in tasks.items() if t.kind == "retrieval"] == [
         "retrieval/flickr_1k_test_image_text_retrieval", "retrieval/mscoco_2014_5k_test_image_text_retrieval"
     ]  # fmt: skip
+    assert task_of("dollar_street") is task_of("fairness-dollar_street") is tasks["fairness/dollar_street"]
     assert task_of("vtab-caltech101") is task_of("vtab/caltech101") is tasks["vtab/caltech101"]
     own = task_of("our-own")
     assert (own.key, own.main_metric, own.counted) == ("our-own", "acc1", False)
