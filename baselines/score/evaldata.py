@@ -27,6 +27,10 @@ class TaskData(Protocol):
     def task(self) -> Task: ...
 
     @property
+    def images(self) -> int:
+        """How many there are to look at."""
+
+    @property
     def digest(self) -> str:
         """Identity of all that the score depends on but the model."""
 
@@ -48,9 +52,7 @@ class Folder:
         told = text_lines(store.read_bytes(place), place)[0].strip().lower() if store.exists(place) else None
         task = task_of(name, told or "classification")
         if task.key not in load_tasks():
-            return cls(path, task, "" if task.kind else f"data of type {told!r} cannot be scored yet")
-        if task.kind is None:
-            return cls(path, task, f"{task.main_metric or 'no main metric'} cannot be computed yet")
+            return cls(path, task, "" if task.kind else f"data of type {told!r} cannot be scored")
         if told not in (None, "classification" if task.kind == "faces" else task.kind):
             raise InputError(f"{told!r}, but {task.key} is measured by {task.main_metric}", where=place, expected=task.kind)
         return cls(path, task)

@@ -49,6 +49,10 @@ class Faces:
         return cls(task, tars, {o: (names[o], templates[o]) for o in OBJECTIVES}, fields)
 
     @property
+    def images(self) -> int:
+        return len(self.fields["age"])
+
+    @property
     def digest(self) -> str:
         return evaldata.digest(self.tars, [repr(self.words)])
 

@@ -50,6 +50,10 @@ class Retrieval:
         return cls(task, files, captions)
 
     @property
+    def images(self) -> int:
+        return len(self.captions)
+
+    @property
     def digest(self) -> str:
         return evaldata.digest(self.files, ["retrieval"])
 

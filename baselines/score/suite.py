@@ -9,12 +9,9 @@ from typing import Any, get_args
 import torch
 
 from baselines.score.encode import Encoder, Unreadable
-from baselines.score.evaldata import Folder, TaskData, choose
-from baselines.score.faces import Faces
+from baselines.score.evaldata import choose
+from baselines.score.kinds import open_task
 from baselines.score.results import Ledger, Scores
-from baselines.score.retrieval import Retrieval
-from baselines.score.winogavil import Associations
-from baselines.score.zeroshot import Classification
 from baselines.train.model import Loaded, load_model
 from pipeline.device import Device, choose_device
 from pipeline.engine import default_workers
@@ -54,7 +51,7 @@ def score(
         raise InputError(f"batch size {batch_size}", where="--batch-size", expected="1 or more")
     place = choose_device(device, cuda=torch.cuda.is_available())
     chosen = choose(evals, tasks)
-    data = [_open(f) for f in chosen if not f.obstacle]
+    data = [open_task(f) for f in chosen if not f.obstacle]
     other = tuple(f"{f.task.key} ({f.obstacle})" for f in chosen if f.obstacle)
     loaded = load_model(source, weights, place)
     ledger = Ledger.open(target, _identity(loaded, unreadable), overwrite=overwrite)
@@ -103,14 +100,3 @@ def _identity(loaded: Loaded, unreadable: Unreadable) -> dict[str, Any]:
         "weights_sha256": loaded.weights_sha256,
         "unreadable": unreadable,
     }
-
-
-def _open(folder: Folder) -> TaskData:
-    match folder.task.kind:
-        case "retrieval":
-            return Retrieval.open(folder.task, folder.path)
-        case "associations":
-            return Associations.open(folder.task, folder.path)
-        case "faces":
-            return Faces.open(folder.task, folder.path)
-    return Classification.open(folder.task, folder.path)

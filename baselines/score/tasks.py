@@ -35,7 +35,7 @@ class Task:
 
     @property
     def kind(self) -> str | None:
-        """One of KINDS, or `faces`; None if the main metric cannot be computed."""
+        """One of KINDS, or `faces`; None for data of a kind that cannot be scored."""
         if self.key in FACES:
             return "faces"
         return next((kind for kind, metrics in KINDS.items() if self.main_metric in metrics), None)

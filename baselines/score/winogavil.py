@@ -62,6 +62,10 @@ class Associations:
         return cls(task, files, tuple(games))
 
     @property
+    def images(self) -> int:
+        return self.games[-1].first + len(self.games[-1].belongs)
+
+    @property
     def digest(self) -> str:
         return evaldata.digest(self.files, ["associations"])
 
@@ -70,13 +74,12 @@ class Associations:
 
         An unreadable candidate that counts as wrong is nearest to nothing; if such are excluded, its whole game is.
         """
-        total = self.games[-1].first + len(self.games[-1].belongs)
         features: list[torch.Tensor] = []
         lost: list[Raw] = []
-        for items, vectors in encoder.images(tables.images(self.files, "candidate_images", range(total)), self.task.key):
+        for items, vectors in encoder.images(tables.images(self.files, "candidate_images", range(self.images)), self.task.key):
             features += [vectors] if len(vectors) else []
             lost += [i for i in items if i.failed]
-        readable = np.ones(total, bool)
+        readable = np.ones(self.images, bool)
         readable[[i.target for i in lost]] = False
         row = np.cumsum(readable) - 1
         every = torch.cat(features)

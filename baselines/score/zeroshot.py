@@ -66,6 +66,10 @@ class Classification:
         return cls(task, tars, tuple(classnames), tuple(templates), labels, fields)
 
     @property
+    def images(self) -> int:
+        return len(self.labels)
+
+    @property
     def digest(self) -> str:
         return evaldata.digest(self.tars, [*self.classnames, "", *self.templates])
 
