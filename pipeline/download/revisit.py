@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.download.fetching.fetch import Policy
+from pipeline.download.images.blur import usable
 from pipeline.download.shards import records
 from pipeline.download.shards.flow import Got, Wanted, in_order, spool_folder
 from pipeline.download.shards.records import Members, Row
@@ -52,7 +53,9 @@ class Again:
         hashes = max((n for n in self.status.schema.names if _INPUT_HASH.fullmatch(n)), key=len, default="")
         for row, rest in zip(self.rows, self.rest, strict=True):
             if row["reason"] in self.reasons:
-                yield Wanted(row["url"], rest.get(hashes), rest.get("face_bboxes") if blur else None)
+                boxes = rest.get("face_bboxes") if blur else None
+                usable(boxes or (), f"face_bboxes of {row['uid']}")
+                yield Wanted(row["url"], rest.get(hashes), boxes)
 
     def change(self, found: Iterator[Got], number: int, row: Row) -> tuple[Row, Members | None] | None:
         if row["reason"] not in self.reasons:

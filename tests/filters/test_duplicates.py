@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filters import hamming
+from filters import duplicates, hamming
 from filters.combine import fit_rule
 from filters.registry import build
 from filters.visiting import VisitRule, kept_of_group, kept_of_pairs
@@ -138,6 +139,62 @@ def test_near_pairs_are_those_of_comparing_each_with_each(distance: int, labelle
     near = np.triu(bits <= distance, 1) & (labels[:, None] == labels if labels is not None else True)
     assert hamming.near_pairs(found, distance, labels).tolist() == np.argwhere(near).tolist()
     assert near.any() == (distance > 0)
+
+
+def crowded(rng: np.random.Generator, kind: str) -> np.ndarray[Any, Any]:
+    """Different hashes of which many share many bits, as those of drawings and nearly blank pictures do."""
+    if kind == "a half of the bits":
+        found = rng.integers(0, 2**32, 3000, dtype=np.uint64) << np.uint64(32)
+        found[::3] ^= np.uint64(1) << rng.integers(0, 64, 1000).astype(np.uint64)
+    elif kind == "every combination of few bits":
+        found = np.arange(2600, dtype=np.uint64) << np.uint64(20)
+    else:
+        found = np.full(5000, 1 << 63, np.uint64)
+        for _ in range(9):
+            found ^= np.uint64(1) << rng.integers(0, 64, 5000).astype(np.uint64)
+    return np.asarray(rng.permutation(np.unique(found)))
+
+
+@pytest.mark.parametrize("distance", [1, 3, 16])
+@pytest.mark.parametrize("kind", ["a half of the bits", "every combination of few bits", "nearly blank"])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_near_pairs_of_a_crowd_are_those_of_comparing_each_with_each(
+    monkeypatch: pytest.MonkeyPatch, distance: int, kind: str, labelled: bool
+) -> None:
+    monkeypatch.setattr(hamming, "_SHORT", 5)
+    monkeypatch.setattr(hamming, "_CROWD", 40)
+    rng = np.random.default_rng(distance)
+    found = crowded(rng, kind)[:250]
+    labels = rng.integers(0, 2, len(found)).astype(np.uint64) if labelled else None
+    near = np.triu(np.bitwise_count(found[:, None] ^ found) <= distance, 1)
+    near &= labels[:, None] == labels if labels is not None else True
+    assert hamming.near_pairs(found, distance, labels).tolist() == np.argwhere(near).tolist()
+
+
+def test_hashes_that_share_a_half_of_their_bits_are_soon_compared() -> None:
+    rng = np.random.default_rng(0)
+    found = np.unique(rng.integers(0, 2**32, 150_000, dtype=np.uint64) << np.uint64(32))
+    found[1] = found[0] ^ np.uint64(0b111)
+    start = time.process_time()
+    pairs = hamming.near_pairs(found, 3)
+    assert time.process_time() - start < 20  # each with each in every table, they took minutes
+    assert [0, 1] in pairs.tolist()
+    near = np.bitwise_count(found[pairs[:, 0]] ^ found[pairs[:, 1]]) <= 3
+    # Of n² / 2 pairs of 32 random bits, the share that differs in three or fewer is (1 + 32 + 496 + 4960) / 2³².
+    assert near.all()
+    assert len(pairs) == pytest.approx(len(found) ** 2 / 2 * 5489 / 2**32, rel=0.05)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_crowds_and_condensed_pairs_decide_the_same(monkeypatch: pytest.MonkeyPatch, rule: VisitRule) -> None:
+    found = crowded(np.random.default_rng(2), "nearly blank")[:400]
+    rows = pa.record_batch({"uid": [f"{i:032x}" for i in range(400)], "phash": found})
+    similar = np.triu(np.bitwise_count(found[:, None] ^ found) <= 14, 1)
+    expected = kept_of_pairs(400, np.argwhere(similar), rule).tolist()
+    monkeypatch.setattr(duplicates, "_PAIRS", 50)
+    monkeypatch.setattr(hamming, "_CROWD", 40)
+    assert keep("phash_duplicates", rows, max_distance=14, rule=rule) == expected
+    assert len(set(expected)) == 2
 
 
 def test_more_hashes_make_more_tables_with_longer_keys() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from pipeline.engine import Options
 from pipeline.selection import select
 from pools import uids
 from tests.conftest import SHARED
+from tests.e2e.goldens import generate, two_files
 from tests.filters import wordnets
 
 pytestmark = pytest.mark.shared
@@ -25,14 +24,10 @@ COUNTS = {"laion2b": 10_764, "text_based": 34_731}
 @pytest.fixture(scope="module", params=[2, pytest.param(10, marks=pytest.mark.slow)])
 def pool(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
     """The first two, or all ten, files of 10,000 rows of the pool that the golden lists are of."""
+    if request.param == 2:
+        return two_files(tmp_path_factory)
     folder = tmp_path_factory.mktemp("pool")
-    options = ["--files", str(request.param), "--rows", "10000", "--seed", "0"]
-    subprocess.run(
-        [sys.executable, str(SHARED / "tools" / "gen_pool.py"), str(folder), *options],
-        check=True,
-        capture_output=True,
-        timeout=280,
-    )
+    generate("gen_pool.py", str(folder), "--files", str(request.param), "--rows", "10000", "--seed", "0")
     return folder
 
 

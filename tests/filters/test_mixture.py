@@ -175,7 +175,7 @@ def test_a_recipe_has_one_mix(mix: str) -> None:
 
 
 def test_the_registry_of_mixes_refuses_what_it_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixture, "_REGISTRY", dict(mixture._REGISTRY))
+    monkeypatch.setattr(mixture, "_REGISTRY", dict(mixture.registered_mixes()))
     with pytest.raises(ValueError, match="mix 'languages' is Languages already"):
         mixture.register_mix("languages")(Languages)
     with pytest.raises(TypeError, match="is not a dataclass"):

@@ -81,6 +81,17 @@ def test_close_candidates_are_told_apart(way: str) -> None:
     assert Nearest(centroids)(features).tolist() == exactly(features, centroids)
 
 
+def test_what_rounding_turns_round_is_put_right(way: str) -> None:
+    # Centroids that differ in the last bits alone, so that products of floats come out in another order.
+    rng = np.random.default_rng(1)
+    centre = unit(rng, 1, 48)
+    centroids = (centre + 3e-8 * rng.standard_normal((9, 48))).astype(np.float32)
+    features = (centre + 0.02 * rng.standard_normal((20, 48))).astype(np.float32)
+    expected = exactly(features, centroids)
+    assert (features @ centroids.T).argmax(axis=1).tolist() != expected
+    assert Nearest(centroids)(features).tolist() == expected
+
+
 def test_rows_that_are_not_finite_have_no_cluster(way: str) -> None:
     features = np.array([[1, 0], [math.nan, 1], [math.inf, 0], [0, 1]], np.float16)
     assert Nearest(np.eye(2, dtype=np.float32))(features).tolist() == [0, -1, -1, 1]

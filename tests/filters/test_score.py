@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters.score import ClipScore, Score, Threshold, top_threshold
+from pools import uids
+from pools.errors import InputError
+from pools.uids import hash64
 from tests.filters.scans import Rows, batch
 
 
@@ -60,6 +64,65 @@ def test_the_threshold_is_the_element_at_the_index_of_the_sorted_column(kind: ty
 def test_ties_at_the_threshold_are_all_kept() -> None:
     rows = batch(s=pa.array([0.5, 0.5, 0.5, 0.9, 0.1], pa.float32()))
     assert keep(Score(column="s", top_fraction=0.2, of="pool"), rows) == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(1, [3]), (2, [1, 3]), (3, [0, 1, 3]), (4, [0, 1, 2, 3]), (5, [0, 1, 2, 3, 6]), (9, [0, 1, 2, 3, 6])],
+)
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_so_many_of_the_greatest_are_kept_and_of_those_that_tie_the_smallest_hashes(
+    count: int, expected: list[int], kind: pa.DataType
+) -> None:
+    rows = batch(s=pa.array([0.5, 0.5, 0.5, 0.9, None, math.nan, 0.1], pa.float32()).cast(kind))
+    # The uids 0, 1 and 2 have hashes that ascend; those of the first two rows are exchanged.
+    given = rows["uid"].take(pa.array([1, 0, 2, 3, 4, 5, 6]))
+    rows = rows.set_column(0, "uid", given)
+    assert np.argsort(hash64(uids.pack(given), 0)[:3]).tolist() == [1, 0, 2]
+    rule = Score(column="s", top_count=count, of="pool")
+    mask = rule.fit(Rows((rows.slice(0, 2), rows.slice(2)))).keep(rows).to_pylist()
+    assert [i for i, kept in enumerate(mask) if kept] == expected
+    assert [i for i, kept in enumerate(mask) if kept is None] == [4, 5]
+    assert rule.needs == rule.fit(Rows((rows,))).needs == ("s", "uid")
+
+
+@given(data=st.data())
+def test_the_number_that_is_kept_is_exact(data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.sampled_from([None, math.nan, -math.inf, -1.5, -0.0, 0.0, 2.0, math.inf]), min_size=1))
+    count = data.draw(st.integers(1, len(values)))
+    rows = batch(s=pa.array(values, pa.float32()))
+    kept = keep(Score(column="s", top_count=count, of="input"), rows)
+    scored = [v for v in values if v is not None and not math.isnan(v)]
+    assert kept.count(True) == min(count, len(scored))
+    assert sorted((v for v, k in zip(values, kept, strict=True) if k and v is not None), reverse=True) == sorted(scored, reverse=True)[:count]
+
+
+def test_rows_with_equal_uids_stay_together() -> None:
+    rows = batch(s=pa.array([1, 1, 1]))
+    rows = rows.set_column(0, "uid", pa.array([rows["uid"][0].as_py()] * 3))
+    assert keep(Score(column="s", top_count=2, of="pool"), rows) == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "no bound given"),
+        ({"top_count": 0, "of": "pool"}, "top_count 0 is below 1"),
+        ({"top_count": 3}, "top_count of what"),
+        ({"top_count": 3, "min": 0.1, "of": "pool"}, "top_count and a bound"),
+        ({"top_count": 3, "top_fraction": 0.1, "of": "pool"}, "top_fraction and top_count"),
+        ({"min": 0.1, "of": "pool"}, "`of` belongs to top_fraction and top_count"),
+    ],
+)
+def test_options_that_say_too_much_or_too_little_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Score(column="s", **options)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.bool_(), pa.list_(pa.float32(), 2)])
+def test_a_column_without_numbers_is_refused_by_its_type(kind: pa.DataType) -> None:
+    with pytest.raises(InputError, match=f"column 's' holds {re.escape(str(kind))}; expected numbers"):
+        Score(column="s", min=1).check({"s": kind})
 
 
 def test_an_empty_pool_has_a_threshold_that_keeps_nothing_wrongly() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
+from filters import lid
+from filters.fitted import Fitted
 from filters.image import ImageFormat, ImageSize
 from filters.language import Language, StatedLanguage
 from filters.text import Caption
@@ -45,6 +50,32 @@ def test_languages_keep_their_order_and_line_breaks_are_spaces() -> None:
     assert said[2].startswith("de ")
     assert said[0] == Language(("en",)).measure(batch(text=["a cat sits on the mat"])).to_pylist()[0]
     assert Language(("de", "und")).keep(rows).to_pylist() == [False, True, True, True, None, False]
+
+
+@pytest.mark.parametrize(
+    "options", [{"is_": ("en",)}, {"is_": ("en",), "min_score": 0.9}, {"is_": ("de", "und"), "model": "cld3"}]
+)
+def test_mask_and_values_at_once_are_those_of_either(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = Language(**options)
+    rows = batch(
+        text=["a cat sits\non the mat", "", "ein Hund läuft über die Straße", None, "ok", "le chat est dans le jardin"]
+    )
+    keep, said = rule.keep(rows), rule.measure(rows)
+    asked: list[int] = []
+    found = lid.identify
+
+    def counted(texts: pa.Array, path: str) -> Any:
+        asked.append(len(texts))
+        return found(texts, path)
+
+    monkeypatch.setattr(lid, "identify", counted)
+    mask, values = rule.judge(rows)
+    assert asked == [6]  # and nothing a second time
+    assert mask == keep
+    assert values.to_pylist() == [said[i].as_py() if k is False else None for i, k in enumerate(keep.to_pylist())]
+    (verdicts,) = Fitted(("language",), (rule,)).judge([rows])
+    assert verdicts["value"].to_pylist() == values.to_pylist()
+    assert asked == [6, 6]
 
 
 # T65

@@ -15,6 +15,7 @@ from PIL import Image
 
 from pipeline.download.images import blur
 from pipeline.download.images.prepare import ImageRules, Prepared, prepare
+from pools.errors import InputError
 
 LOSSLESS = ImageRules(encode_format="png", quality=1, resize_mode="no")
 
@@ -107,13 +108,20 @@ def test_boxes_that_mark_nothing_are_left_out_and_others_cut() -> None:
     assert blur.usable([[0.1, 0.2, 0.3, 0.4]]) == ((0.1, 0.2, 0.3, 0.4),)
     assert blur.usable([[0.3, 0.4, 0.1, 0.2]]) == ((0.1, 0.2, 0.3, 0.4),)  # corners the other way round
     assert blur.usable([[-1.0, 0.5, 0.5, 2.0]]) == ((0.0, 0.5, 0.5, 1.0),)
-    for nothing in ([nan, 0, 1, 1], [0, 0, math.inf, 1], [0.5, 0.5, 0.5, 0.9], [2.0, 0, 3.0, 1], [-3, 0, -2, 1], [0, 0, 1], []):
+    for nothing in ([nan, 0, 1, 1], [0.5, 0.5, 0.5, 0.9], [1.5, 0, 2.0, 1], [-1, 0, -0.5, 1], [0, 0, 1], []):
         assert blur.usable([nothing]) == ()
     assert blur.usable([None]) == ()
     body = encoded(stripes(64, 48), "JPEG")
     found = prepare(body, ImageRules(), [[nan, 0, 1, 1], [0.5, 0.5, 0.5, 0.9]])
     assert isinstance(found, Prepared)
     assert found.data == body
+
+
+@pytest.mark.parametrize("box", [[120, 80, 200, 160], [0.1, 0.2, 0.3, 2.1], [-1.5, 0, 0.5, 1], [0, 0, math.inf, 1], [0, 3]])
+def test_boxes_in_pixels_are_refused(box: list[float]) -> None:
+    body = encoded(stripes(400, 300), "JPEG")
+    with pytest.raises(InputError, match=r"not relative to the image; expected \[x0, y0, x1, y1\], each in 0\.\.1"):
+        prepare(body, ImageRules(), [[0.1, 0.1, 0.2, 0.2], box])
 
 
 def test_the_smallest_and_the_outermost_boxes_do_no_harm() -> None:

@@ -175,5 +175,14 @@ def test_boxes_are_blurred(tmp_path: Path, pool: Path, server: Server) -> None:
     assert all(other["jpg"] == out.getvalue() for other in others)
     run(source, tmp_path / "plain", server, blur=False)
     assert all(sample["jpg"] == out.getvalue() for sample in samples(tmp_path / "plain").values())
+    pixels = candidates(
+        tmp_path / "p.parquet", [*rows, {**rows[0], "text": "in pixels", "face_bboxes": [[20.0, 20.0, 80.0, 80.0]]}]
+    )
+    with pytest.raises(
+        InputError, match=r"face_bboxes of [0-9a-f]{32}: face box \[20\.0, 20\.0, 80\.0, 80\.0\] is not relative"
+    ):
+        run(pixels, tmp_path / "pixels", server)
+    assert not (tmp_path / "pixels/shards/00000000.tar").exists()
+    assert run(pixels, tmp_path / "unblurred", server, blur=False).counts["kept"] == 4
     with pytest.raises(InputError, match="face_bboxes"):
         run(candidates(tmp_path / "d.parquet", [{**rows[0], "face_bboxes": "x"}]), tmp_path / "bad", server)

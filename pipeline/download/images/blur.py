@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.download.images.resize import opencv
+from pools.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,16 +17,26 @@ Box = tuple[float, float, float, float]  # x0, y0, x1, y1 in 0..1
 Area = tuple[int, int, int, int]  # the same in pixels, with the margin
 EXACT_PIXELS, EXACT_WORK = 1 << 22, 1 << 28  # pixels and pixels · kernel up to which the result is img2dataset's to the byte
 COARSE_KERNEL = 32  # pixels of a kernel that are enough for a smooth result
+LEAST, MOST = -1, 2  # of a face that is cut by the image's edge
 MARGIN = 0.1  # of a box's longer side, on all sides; the blur's nominal sigma is the same share of the longest box
 
 
-def usable(boxes: Sequence[Sequence[float] | None]) -> tuple[Box, ...]:
+def usable(boxes: Sequence[Sequence[float] | None], where: str | None = None) -> tuple[Box, ...]:
     """The boxes that mark a part of the image: corners in order, cut to the image.
 
-    Left out: those without four finite numbers, and those of which nothing lies in the image.
+    Left out: those without four finite numbers, and those of which nothing lies in the image. Raises InputError for numbers
+    that are no shares of it: boxes in pixels would leave the faces as they are.
     """
     found: list[Box] = []
     for box in boxes:
+        numbers = [] if box is None else [float(v) for v in box if v is not None]
+        if any(v < LEAST or v > MOST for v in numbers):
+            raise InputError(
+                f"face box {numbers} is not relative to the image",
+                where=where,
+                expected="[x0, y0, x1, y1], each in 0..1 (what juts out a little is cut)",
+                fix="divide x by the image's width and y by its height",
+            )
         if box is None or len(box) != 4 or not all(v is not None and math.isfinite(v) for v in box):
             continue
         (x0, x1), (y0, y1) = sorted(_inside(v) for v in box[::2]), sorted(_inside(v) for v in box[1::2])

@@ -80,10 +80,10 @@ def room(picture: Picture) -> contextlib.AbstractContextManager[object]:
     return _one_large if picture.width * picture.height >= LARGE_PIXELS else contextlib.nullcontext()
 
 
-def decode(body: bytes, picture: Picture) -> Decoded | Reject:
-    """Every pixel of an opened image, transparency on white."""
+def decode(body: bytes, picture: Picture, reduced: int = 1) -> Decoded | Reject:
+    """Every pixel of an opened image, transparency on white; a JPEG's at 1/2, 1/4 or 1/8 of its size if `reduced` says so."""
     layout = " ".join(str(tile[3]) for tile in _tiles(picture))
-    found = _jpeg(body, picture) if is_jpeg(picture) else None
+    found = _jpeg(body, picture, reduced) if is_jpeg(picture) else None
     if found is None:
         try:
             found = _by_pillow(body, picture)
@@ -128,7 +128,7 @@ def _formats() -> tuple[str, ...]:
     return tuple(f for f in FORMATS if f in image.OPEN)
 
 
-def _jpeg(body: bytes, picture: Picture) -> NDArray[np.uint8] | Reject | None:
+def _jpeg(body: bytes, picture: Picture, reduced: int) -> NDArray[np.uint8] | Reject | None:
     """A grey or RGB JPEG's pixels; None where Pillow must judge, which knows more kinds and forgives small damage.
 
     libjpeg itself fills up what is missing with grey, and only warns. With warnings as errors a JPEG that was cut and
@@ -148,7 +148,9 @@ def _jpeg(body: bytes, picture: Picture) -> NDArray[np.uint8] | Reject | None:
     try:
         if simplejpeg.decode_jpeg_header(body)[:2] != (picture.height, picture.width):
             return None
-        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(body, colours)
+        # The decoder takes the smallest of its sizes that is no smaller than asked for; 0 is the picture's own.
+        least = (-(-picture.height // reduced), -(-picture.width // reduced)) if reduced > 1 else (0, 0)
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(body, colours, min_height=least[0], min_width=least[1])
     except ValueError as e:
         cut = "premature end" in str(e).lower()
         return Reject(Reason.TRUNCATED_IMAGE, f"JPEG: {e}") if cut else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pipeline.download.images.blur import usable
 from pipeline.download.shards import records
 from pipeline.download.shards.flow import Got, Wanted, in_order, spool_folder
 from pipeline.download.sources.rows import Row, carried, keys, with_uids
@@ -31,7 +32,9 @@ class Shard:
 
     def wanted(self, blur: bool) -> Iterator[Wanted]:
         for row in self.rows:
-            yield Wanted(row["url"], row.get("sha256"), row.get("face_bboxes") if blur else None)
+            boxes = row.get("face_bboxes") if blur else None
+            usable(boxes or (), f"face_bboxes of {row['uid']}")  # or the job ends before it stores the face
+            yield Wanted(row["url"], row.get("sha256"), boxes)
 
 
 def write_shards(
