@@ -8,18 +8,22 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import logging
 import os
 import pickle
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+
+from pipeline import pickled
 from pools import store
 from pools.errors import InputError
 from pools.outputs import TrainingRun
 
-PRECISION = "fp32"
+Precision = Literal["fp32", "bf16", "fp16"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class ModelFiles:
         """Length of a feature vector."""
         return int(json.loads(self.config)["embed_dim"])
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self, precision: Precision = "fp32") -> dict[str, Any]:
         """What scores depend on, for manifests and table headers."""
         from open_clip.transform import PreprocessCfg
 
@@ -72,7 +76,7 @@ class ModelFiles:
             "architecture": self.architecture,
             "config_sha256": hashlib.sha256(self.config.encode()).hexdigest(),
             "weights_sha256": self.weights_sha256,
-            "precision": PRECISION,
+            "precision": precision,
             "preprocessing": {**asdict(PreprocessCfg()), "size": config["vision_cfg"].get("image_size", 224)},
             "tokenizer": {
                 "name": config["text_cfg"].get("hf_tokenizer_name", "open_clip SimpleTokenizer"),
@@ -80,8 +84,8 @@ class ModelFiles:
             },
         }
 
-    def create(self, device: str) -> tuple[str, Any]:
-        """The name open_clip knows the model by, and the model with its weights, in fp32, for evaluation.
+    def create(self, device: str, precision: Precision = "fp32") -> tuple[str, Any]:
+        """The name open_clip knows the model by, and the model with its weights, for evaluation.
 
         Raises InputError if the weights are not those of the architecture, or hold anything but tensors and plain values.
         """
@@ -89,9 +93,12 @@ class ModelFiles:
 
         name = _register(self)
         try:
-            model = open_clip.create_model(
-                name, pretrained=self.weights, precision=PRECISION, device=device, output_dict=True, weights_only=True
-            )
+            if pickled.is_module(self.weights):
+                model = _of_module(open_clip, name, self.weights, precision=precision, device=device)
+            else:
+                model = open_clip.create_model(
+                    name, pretrained=self.weights, precision=precision, device=device, output_dict=True, weights_only=True
+                )
         except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as e:
             raise InputError(
                 f"cannot be read as weights of {self.architecture}: {str(e).splitlines()[0] if str(e) else type(e).__name__}",
@@ -141,6 +148,21 @@ def _refuse_downloads(architecture: str, config: dict[str, Any]) -> None:
                 where="--model",
                 expected=f"an architecture that is whole on this machine, or {key} as a folder in a config file",
             )
+
+
+def _of_module(open_clip: Any, name: str, path: str, **how: Any) -> Any:
+    """The model with the weights of a TorchScript archive, which is read without running it."""
+    import torch
+
+    logging.disable(logging.WARNING)  # that it has no weights yet
+    try:
+        model = open_clip.create_model(name, output_dict=True, **how)
+    finally:
+        logging.disable(logging.NOTSET)
+    there = {key: torch.from_numpy(array.astype(np.float32)) for key, array in pickled.read_module(path).items()}
+    # Masks are made anew, not loaded.
+    model.load_state_dict({key: tensor for key, tensor in there.items() if not key.endswith("attn_mask")}, strict=True)
+    return model
 
 
 def _register(files: ModelFiles) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from typing import Literal
 
@@ -24,3 +25,13 @@ def choose_device(asked: str, *, cuda: bool) -> str:
             fix="use --device cpu, or --device auto for whichever there is",
         )
     return asked
+
+
+def has_cuda() -> bool:
+    """Whether torch computes on a GPU here; without NVIDIA's driver that is known without loading torch, which takes long."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        import torch
+    except (OSError, ModuleNotFoundError):
+        return False
+    return torch.cuda.is_available()

@@ -98,9 +98,12 @@ class _Machine:
         elif name in ("SETITEM", "SETITEMS"):
             pairs = self._last(2) if name == "SETITEM" else self._marked()
             stack[-1].update(zip(pairs[::2], pairs[1::2], strict=True))
-        elif name == "REDUCE":
+        elif name in ("REDUCE", "NEWOBJ"):
             called, arguments = self._last(2)
             stack.append(_Called(called.path, arguments))
+        elif name in ("APPEND", "APPENDS"):
+            items = self._last(1) if name == "APPEND" else self._marked()
+            stack[-1].extend(items)
         elif name == "BUILD":
             state = stack.pop()
             stack[-1].state = state
@@ -136,6 +139,41 @@ def read_array(path: str) -> NDArray[Any]:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, zipfile.BadZipFile) as e:
         # Of a pickle that is none, or does what one of arrays would not, whatever stands in the way is raised.
         raise InputError(f"not a file of numbers alone: {e}", where=path, expected=EXPECTED) from e
+
+
+def is_module(path: str) -> bool:
+    """Whether a file is a TorchScript archive: a network with its code, as OpenAI published CLIP."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any("/code/" in name for name in archive.namelist())
+
+
+def read_module(path: str) -> dict[str, NDArray[Any]]:
+    """The tensors of floats in a TorchScript archive on this machine, by the names of a state dict; its code stays unread.
+
+    Raises InputError for an archive that holds anything but modules of tensors and plain values.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            (index,) = (n for n in archive.namelist() if n.endswith("/data.pkl"))
+            folder = index.removesuffix("data.pkl")
+            _collect(_Machine().read(archive.read(index)), "", lambda key: archive.read(f"{folder}data/{key}"), found)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, zipfile.BadZipFile) as e:
+        raise InputError(f"not a network of tensors alone: {e}", where=path, expected="a TorchScript archive") from e
+    return found
+
+
+def _collect(module: _Called, prefix: str, files: Files, found: dict[str, NDArray[Any]]) -> None:
+    for name, value in module.state.items():
+        if not isinstance(value, _Called):
+            continue
+        if value.what == _REBUILD:
+            if value.arguments[0].arguments[1].path.removeprefix("torch.") in _STORAGES:
+                found[prefix + name] = _tensor(value, files)
+        elif isinstance(value.state, Mapping):
+            _collect(value, f"{prefix}{name}.", files, found)
 
 
 def convert(sources: Sequence[str], output: str) -> tuple[tuple[int, ...], str]:

@@ -10,11 +10,9 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
@@ -26,6 +24,7 @@ from pipeline.download.images.prepare import MAX_PIXELS, Reject, open_image
 from pipeline.download.sources import value_types
 from pipeline.download.sources.rows import keys
 from pipeline.download.sources.value_types import Kinds
+from pipeline.pool_files import stand
 from pipeline.pool_tables import STAGE
 from pools import shards, store, uids
 from pools.errors import InputError
@@ -138,7 +137,7 @@ def _bring(unit: engine.Unit, *, pool: str, look: str, kinds: Kinds) -> Outcome:
             rows.append({**found.row, "key": key, "source_key": sample.key})
             counts["kept"] += 1
     if whole:
-        _stand(path, tar)
+        stand(path, tar)
         counts["shards_as_they_were"] += 1
     elif not rows:
         store.remove_tree(tar)  # readers hang on an empty tar
@@ -216,22 +215,6 @@ def _members(found: _Read, key: str) -> dict[str, bytes]:
     members.setdefault("txt", (row["text"] or "").encode("utf-8", "replace"))
     members["json"] = json.dumps(fields, ensure_ascii=True).encode()
     return members
-
-
-def _stand(path: str, tar: str) -> None:
-    """The same bytes at another place."""
-    if store.is_local(path) and store.is_local(tar):
-        here, there = Path(store.local_path(path)), Path(store.local_path(tar))
-        there.parent.mkdir(parents=True, exist_ok=True)
-        partial = there.with_name(f".{there.name}.partial")
-        partial.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # another disk, or one without hard links: then a copy
-            os.link(here.resolve(), partial)
-            partial.replace(there)
-            return
-    with store.open_input(path) as old, store.atomic(tar) as new:
-        while block := old.read(1 << 22):
-            new.write(block)
 
 
 def _write_metadata(path: str, rows: list[Row], kinds: Kinds) -> None:

@@ -22,8 +22,15 @@ class Sample(Protocol):
 
     def pixels(self, min_side: int | None = None) -> Pixels:
         """The whole picture; with `min_side` it may come smaller, both its sides that long at least, never enlarged.
+        Not to be written into: other annotators get the same array.
 
         Raises Unscored with the reason where there is no picture, or none that can be decoded.
+        """
+
+    def size(self) -> tuple[int, int]:
+        """Width and height of the whole picture, of which a smaller one's last row and column may stand for a part.
+
+        Raises Unscored as `pixels` does.
         """
 
 

@@ -16,7 +16,8 @@ import pytest
 from baselines.score.suite import score
 from baselines.train.config import TrainConfig
 from baselines.train.loop import train
-from pipeline.annotate.job import annotate_clip
+from pipeline.annotate.clip import make_clip
+from pipeline.annotate.job import annotate
 from pipeline.archive import Archive
 from pipeline.download.fetching.fetch import Policy
 from pipeline.download.job import DownloadSettings, download
@@ -24,7 +25,7 @@ from pipeline.engine import Options
 from pipeline.extract.inputs import find
 from pipeline.extract.job import Settings, extract
 from pipeline.replay import Proxy
-from pipeline.reshard import reshard
+from pipeline.reshard.job import reshard
 from pipeline.selection import select
 from pools import shards, uids
 from pools.schema import CANDIDATES, METADATA, STATUS, VERDICTS
@@ -71,7 +72,8 @@ def chain(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict[s
     reshard(str(pool / "shards"), str(root / "all" / "uids.npy"), str(root / "all-shards"), options=QUIET)
     short: dict[str, Any] = {"scale": "tiny", "batch_size": 8, "quiet": True}
     train(TrainConfig(data=str(root / "all-shards"), output=str(root / "scorer"), steps=3, **short))
-    out["annotate"] = annotate_clip(str(pool), name="l14", model=str(root / "scorer"), pretrained=None, options=QUIET)
+    clip = make_clip({"name": "l14", "model": str(root / "scorer")})
+    out["annotate"] = annotate(str(pool), [("clip", clip)], options=QUIET)["l14"].outcome
     (root / "half.yaml").write_text(
         "keep:\n  - image_size: {min_side: 90, max_aspect: 3.0}\n  - clip_score: {model: l14, top_fraction: 0.5, of: pool}\n"
     )

@@ -19,11 +19,14 @@ import open_clip
 import torch
 from PIL import Image
 
-from pipeline.annotate.job import annotate_clip
+from pipeline.annotate.clip import make_clip
+from pipeline.annotate.job import Settings
+from pipeline.annotate.job import annotate as job
 from pipeline.engine import Options
-from pools import shards
 from pools.errors import InputError, WorkFailed
 from pools.layout import Pool
+from pools.manifest import winnow_version
+from tests.pipeline.annotating import Row, jpeg, rows, write
 
 HERE = Options(quiet=True)
 CONFIG = {
@@ -32,6 +35,7 @@ CONFIG = {
     "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1},
 }
 SCORE = "clip_tiny_similarity_score"
+NEAR = 2e-4  # to scores of open_clip's own transform, whose pixels may be one level off; noise is the worst
 
 
 @pytest.fixture(scope="module")
@@ -47,34 +51,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return str(config), str(folder / "weights.pt")
 
 
-def jpeg(number: int, size: tuple[int, int] = (40, 30)) -> bytes:
-    rng = np.random.default_rng(number)
-    out = io.BytesIO()
-    Image.fromarray(rng.integers(0, 256, (size[1], size[0], 3), np.uint8)).save(out, "JPEG")
-    return out.getvalue()
-
-
-Row = tuple[str, str | None, bytes | None]  # uid, text, image
-
-
-def rows(count: int, first: int = 0) -> list[Row]:
-    return [(f"{i:032x}", f"a picture of number {i}", jpeg(i)) for i in range(first, first + count)]
-
-
-def write(pool: Path, stem: str, samples: list[Row], *, tar_order: list[int] | None = None, **columns: Any) -> None:
-    (pool / "metadata").mkdir(parents=True, exist_ok=True)
-    table = pa.table({"uid": [s[0] for s in samples], "text": pa.array([s[1] for s in samples], pa.string()), **columns})
-    pq.write_table(table, pool / "metadata" / f"{stem}.parquet")
-    with shards.write(str(pool / "shards" / f"{stem}.tar")) as tar:
-        for i in tar_order if tar_order is not None else range(len(samples)):
-            uid, text, image = samples[i]
-            members = {"txt": (text or "").encode(), "json": json.dumps({"uid": uid}).encode()}
-            tar.add(f"{i:05d}", members if image is None else {"jpg": image, **members})
-
-
 def annotate(pool: Path, tiny: tuple[str, str], options: Options = HERE, **changes: Any) -> dict[str, int]:
-    given: dict[str, Any] = {"name": "tiny", "model": tiny[0], "pretrained": tiny[1], "batch_size": 2, **changes}
-    return annotate_clip(str(pool), options=options, **given).counts
+    settings = Settings(changes.pop("device", "auto"), changes.pop("batch_size", 2))
+    given: dict[str, Any] = {"name": "tiny", "model": tiny[0], "pretrained": tiny[1], **changes}
+    clip = make_clip({key: value for key, value in given.items() if value is not None})
+    return job(str(pool), [("clip", clip)], settings=settings, options=options)[given["name"]].outcome.counts
 
 
 def result(pool: Path, stem: str = "00000000", name: str = "tiny") -> tuple[list[dict[str, Any]], Any, Any]:
@@ -108,7 +89,7 @@ def test_scores_and_features_equal_a_naive_loop(tmp_path: Path, model: tuple[str
     assert [r["uid"] for r in table] == [s[0] for s in samples]
     assert (images.dtype, images.shape, texts.shape) == (np.float16, (5, 32), (5, 32))
     for i, (image, text) in enumerate(naive(model, samples)):
-        assert table[i][SCORE] == pytest.approx(float(image @ text), abs=1e-5)
+        assert table[i][SCORE] == pytest.approx(float(image @ text), abs=NEAR)
         assert table[i]["tiny_reason"] is None
         np.testing.assert_allclose(images[i], image, atol=1e-3)
         np.testing.assert_allclose(texts[i], text, atol=1e-3)
@@ -131,7 +112,7 @@ def test_what_cannot_be_scored_is_null_with_a_reason(tmp_path: Path, model: tupl
     assert counts == {"in": 9, "kept": 3, **{f"failed:{r}": 1 for r in expected if r}}
     good = [i for i, r in enumerate(expected) if r is None]
     for i, (image, text) in zip(good, naive(model, [samples[i] for i in good]), strict=True):
-        assert table[i][SCORE] == pytest.approx(float(image @ text), abs=1e-5)
+        assert table[i][SCORE] == pytest.approx(float(image @ text), abs=NEAR)
     for i in set(range(9)) - set(good):
         assert table[i][SCORE] is None
         assert not images[i].any()
@@ -139,26 +120,28 @@ def test_what_cannot_be_scored_is_null_with_a_reason(tmp_path: Path, model: tupl
 
 
 # T52
-def test_batches_and_workers_change_no_score(tmp_path: Path, model: tuple[str, str]) -> None:
+@pytest.mark.parametrize("runs", [((1, 0), (8, 0)), pytest.param(((1, 0), (8, 2)), marks=pytest.mark.slow)], ids=str)
+def test_batches_and_workers_change_no_score(tmp_path: Path, model: tuple[str, str], runs: tuple[tuple[int, int], ...]) -> None:
     found = []
-    for batch, workers in ((1, 0), (8, 0), (8, 2)):
+    for batch, workers in runs:
         pool = tmp_path / f"{batch}-{workers}"
         for i, stem in enumerate(("a", "b")):
             write(pool, stem, rows(9, 9 * i))
         annotate(pool, model, Options(workers=workers, quiet=True), batch_size=batch)
         found.append([r[SCORE] for stem in ("a", "b") for r in result(pool, stem)[0]])
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)
-    np.testing.assert_allclose(found[0], found[2], atol=1e-5)
-    said = [json.loads(pq.read_schema(tmp_path / p / "annotations/tiny/a.parquet").metadata[b"winnow"]) for p in ("1-0", "8-2")]
+    pools = [f"{batch}-{workers}" for batch, workers in runs]
+    said = [json.loads(pq.read_schema(tmp_path / p / "annotations/tiny/a.parquet").metadata[b"winnow"]) for p in pools]
     assert said[0] == said[1]
     assert said[0]["precision"] == "fp32"
     assert said[0]["device"] == "cpu"
+    assert said[0]["winnow"] == winnow_version()
     assert said[0]["preprocessing"]["size"] == 32
     assert said[0]["preprocessing"]["interpolation"] == "bicubic"
     assert said[0]["tokenizer"]["context_length"] == 16
     assert len(said[0]["weights_sha256"]) == 64
     manifest = json.loads((tmp_path / "1-0/annotations/tiny/_manifest.json").read_text())
-    assert {**manifest["options"], "device": "cpu"} == {**said[0], "name": "tiny"}
+    assert {**manifest["options"], "device": "cpu", "winnow": winnow_version()} == {**said[0], "name": "tiny"}
 
 
 # T55
@@ -200,7 +183,7 @@ def test_repeated_uids_are_joined_in_order(tmp_path: Path, model: tuple[str, str
     annotate(tmp_path, model)
     table, _, _ = result(tmp_path)
     for row, (image, text) in zip(table, naive(model, samples), strict=True):
-        assert row[SCORE] == pytest.approx(float(image @ text), abs=1e-5)
+        assert row[SCORE] == pytest.approx(float(image @ text), abs=NEAR)
 
 
 def test_a_training_run_is_a_model(tmp_path: Path, model: tuple[str, str]) -> None:

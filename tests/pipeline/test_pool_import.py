@@ -23,7 +23,7 @@ from PIL import Image
 from pipeline.engine import Options
 from pipeline.pool_tables import choose_columns, import_tables
 from pipeline.pool_tars import import_tars
-from pipeline.reshard import reshard
+from pipeline.reshard.job import reshard
 from pipeline.selection import select
 from pools import shards, uids
 from pools.errors import InputError
