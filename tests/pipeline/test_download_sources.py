@@ -25,6 +25,7 @@ from pipeline.download.sources import files, rows, staging, texts
 from pipeline.download.sources.columns import Columns
 from pipeline.download.sources.rows import Source
 from pipeline.engine import Options
+from pipeline.lease import Held, Lease
 from pools import store, uids
 from pools.errors import InputError
 
@@ -397,14 +398,14 @@ def test_a_part_takes_over_from_one_that_was_killed(tmp_path: Path, scratch: str
     part = Options(workers=0, quiet=True, part=(1, 2))
     taken = iter([True, False])
     monkeypatch.setattr(staging, "_POLL", 0.0)
-    take = staging.Lease.take
+    take = Lease.take
 
-    def busy_once(lease: staging.Lease) -> None:
+    def busy_once(lease: Lease) -> None:
         if next(taken):
-            raise staging.Held("another run works here")
+            raise Held("another run works here")
         take(lease)
 
-    monkeypatch.setattr(staging.Lease, "take", busy_once)
+    monkeypatch.setattr(Lease, "take", busy_once)
     assert Source.open(str(path), scratch=scratch, options=part).rows == 1
     assert next(taken, None) is None
 
