@@ -34,6 +34,7 @@ $(READY): requirements.lock models.lock compiled.lock pyproject.toml
 	$(BIN)/python -m pip check
 	$(BIN)/python -c 'from pipeline.extract.walked import load; load()'
 	$(BIN)/python -c 'from pipeline.download.images.area import load; load()'
+	$(BIN)/python -c 'from filters.lid import compiled; compiled("lid.176.ftz")'
 	@touch $@
 
 demo: install

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from filters import arrays, models
+from filters import arrays, lid, models
 from filters.mixture import language_of
 from filters.registry import register
 
@@ -43,20 +43,34 @@ class Language:
             raise ValueError(f"language {wrong[0]!r}; expected a code of two or three small letters, such as en")
 
     def keep(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        labels, scores = self._predict(batch["text"])
-        good = np.isin(labels, self.is_)
-        if self.min_score is not None:
-            good &= scores >= np.float32(self.min_score)
-        return arrays.booleans(good, arrays.numpy(batch["text"].is_null()))
+        return self._mask(batch["text"], *self._predict(batch["text"]))
 
     def measure(self, batch: pa.RecordBatch) -> pa.Array:
         labels, scores = self._predict(batch["text"])
-        said = [f"{label} {score:.3f}" for label, score in zip(labels, scores, strict=True)]
-        return pa.array(said, pa.string(), mask=batch["text"].is_null().to_numpy(zero_copy_only=False))
+        return _said(labels, scores, arrays.numpy(batch["text"].is_null()))
+
+    def judge(self, batch: pa.RecordBatch) -> tuple[pa.BooleanArray, pa.Array]:
+        """Mask and values at once, as finding a language is what takes the time; the values are of the rows that go."""
+        labels, scores = self._predict(batch["text"])
+        mask = self._mask(batch["text"], labels, scores)
+        return mask, _said(labels, scores, arrays.numpy(mask.fill_null(arrays.TRUE)))
+
+    def _mask(self, texts: pa.Array, labels: NDArray[np.str_], scores: NDArray[np.float32]) -> pa.BooleanArray:
+        good = np.isin(labels, self.is_)
+        if self.min_score is not None:
+            good &= scores >= np.float32(self.min_score)
+        return arrays.booleans(good, arrays.numpy(texts.is_null()))
 
     def _predict(self, texts: pa.Array) -> tuple[NDArray[np.str_], NDArray[np.float32]]:
-        captions = [t or "" for t in texts.to_pylist()]
-        return models.identify_languages([c.lower() if self.fold_case else c for c in captions], self.model)
+        if self.fold_case:
+            texts = arrays.strings([(t or "").lower() for t in texts.to_pylist()])
+        return lid.identify(texts, self.model)
+
+
+def _said(labels: NDArray[np.str_], scores: NDArray[np.float32], without: NDArray[np.bool_]) -> pa.Array:
+    """(n,) `en 0.912`, null where `without` says so."""
+    found = zip(labels.tolist(), scores.tolist(), without.tolist(), strict=True)
+    return arrays.strings([None if skip else f"{label} {score:.3f}" for label, score, skip in found])
 
 
 @register("stated_language")

