@@ -88,6 +88,9 @@ class BalancedClusters(_Balanced):
     def needs(self) -> tuple[str, ...]:
         return (self.features,)
 
+    def check(self, types: Mapping[str, pa.DataType]) -> None:
+        vectors.check_width(types, self.features, self.centroids)
+
     @property
     def labels(self) -> tuple[str, ...]:
         return (*map(str, self._clusters().tolist()), NONE)

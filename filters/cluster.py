@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from filters import vectors
+from filters import arrays, vectors
 from filters.nearest import Ids
 from filters.registry import Filter, Of, Scan, register
 
@@ -32,6 +33,9 @@ class NearestCluster:
     @property
     def needs(self) -> tuple[str, ...]:
         return (self.features,)
+
+    def check(self, types: Mapping[str, pa.DataType]) -> None:
+        vectors.check_width(types, self.features, self.centroids)
 
     def fit(self, scan: Scan) -> Filter:
         count = len(vectors.load_centroids(self.centroids).centroids)
@@ -72,8 +76,8 @@ class InClusters:
 
     def _mask(self, clusters: Ids) -> pa.BooleanArray:
         wanted = np.unpackbits(np.frombuffer(self.wanted, np.uint8), count=self.count).astype(bool)
-        return pa.array(wanted[clusters], mask=clusters < 0)
+        return arrays.booleans(wanted[clusters], clusters < 0)
 
 
 def _said(clusters: Ids) -> pa.Array:
-    return pa.array(clusters, mask=clusters < 0).cast(pa.string())
+    return arrays.numbers(clusters, clusters < 0).cast(pa.string())

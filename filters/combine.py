@@ -13,6 +13,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from filters import arrays
 from filters.registry import Filter, PoolFilter, Scan, name_of
 
 Rule = Filter | PoolFilter
@@ -53,7 +54,7 @@ class Combinator:
         """What each rule compared, as `value; value`, those that could not judge left out."""
         # Not Arrow's own join: skipping nulls, it leaves out rows in which all are null.
         values = zip(*(_filter(rule).measure(batch).cast(pa.string()).to_pylist() for rule in self.rules), strict=True)
-        return pa.array(["; ".join(v for v in row if v is not None) for row in values], pa.string())
+        return arrays.strings(["; ".join(v for v in row if v is not None) for row in values])
 
 
 def _filter(rule: Rule) -> Filter:

@@ -15,6 +15,8 @@ from filters import arrays
 from filters.registry import Filter
 from pools.schema import VERDICTS
 
+_KEPT = arrays.numbers(np.array([-1], np.int16))[0]  # in place of the null of verdicts
+
 
 @dataclass(frozen=True)
 class Known:
@@ -56,7 +58,7 @@ class Fitted:
             if known is not None and i < known.stages:
                 continue
             mask, values = _judged_by(stage, rest, verdicts)
-            keep = mask.fill_null(False)
+            keep = mask.fill_null(arrays.FALSE)
             if keep.true_count == len(keep):
                 continue
             gone = arrays.numpy(pc.invert(keep))
@@ -67,7 +69,7 @@ class Fitted:
     def survivors(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that all stages keep."""
         for stage in self.stages:
-            batch = batch.filter(stage.keep(batch).fill_null(False))
+            batch = batch.filter(stage.keep(batch).fill_null(arrays.FALSE))
         return batch
 
     def tally(self, verdicts: pa.RecordBatch) -> Counter[str]:
@@ -95,7 +97,7 @@ class Fitted:
             start += len(drop.rows)
         values = pa.concat_arrays([*(drop.values for drop in drops), pa.nulls(1, pa.string())]).take(arrays.numbers(place))
         by = arrays.numbers(dropped_by, dropped_by < 0)
-        reasons = pa.array(self.names or [""], pa.string()).take(by)
+        reasons = arrays.strings(self.names or [""]).take(by)
         return pa.record_batch([batch["uid"], by, reasons, values], schema=VERDICTS.schema)
 
 
@@ -115,20 +117,22 @@ def _judged_by(stage: Filter, batch: pa.RecordBatch, verdicts: bool) -> tuple[pa
         return stage.keep(batch), None
     if (judge := getattr(stage, "judge", None)) is not None:
         mask, values = judge(batch)
-        gone = pc.invert(mask.fill_null(False))
+        gone = pc.invert(mask.fill_null(arrays.FALSE))
         values = values.filter(gone)
     else:
         mask = stage.keep(batch)
-        gone = pc.invert(mask.fill_null(False))
+        gone = pc.invert(mask.fill_null(arrays.FALSE))
         values = stage.measure(batch.filter(gone)) if gone.true_count else pa.nulls(0, pa.string())
     # A null value says unscored, so what was judged has a text, be it empty.
-    said = pc.if_else(mask.is_valid().filter(gone), values.cast(pa.string()).fill_null(""), pa.scalar(None, pa.string()))
+    said = values.cast(pa.string()).fill_null(arrays.NO_TEXT)
+    if mask.null_count:
+        said = pc.if_else(mask.is_valid().filter(gone), said, pa.nulls(1, pa.string())[0])
     return mask, said
 
 
 def _drops(known: Known) -> list[_Drop]:
     """What the first stages dropped, as their verdicts say."""
-    dropped_by = arrays.numpy(known.verdicts["dropped_by"].fill_null(-1))
+    dropped_by = arrays.numpy(known.verdicts["dropped_by"].fill_null(_KEPT))
     values = known.verdicts["value"]
     found = []
     for stage in range(known.stages):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from filters import arrays
 from filters.registry import register
 
 # Endings of an address by format, for pools that say nothing better.
@@ -60,22 +62,21 @@ class ImageSize:
             raise ValueError(f"max_aspect {self.max_aspect} is below 1, which no image can meet")
 
     def keep(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        short, long = self._sides(batch)
-        mask = pc.greater(short, 0)
+        width, height = (batch[name].cast(pa.float64()) for name in self.needs)
+        sides = arrays.floats(width), arrays.floats(height)
+        short, long = np.minimum(*sides), np.maximum(*sides)
+        mask = short > 0
         if self.min_side is not None:
-            mask = pc.and_(mask, pc.greater_equal(short, self.min_side))
+            mask &= short >= self.min_side
         if self.max_aspect is not None:
-            # A quotient of doubles, as the reference computes it; a product would round elsewhere. 0 / 0 is dropped above.
-            mask = pc.and_(mask, pc.less_equal(pc.divide(long, short), self.max_aspect))
-        return mask
+            # A quotient of doubles, as the reference computes it; a product would round elsewhere.
+            with np.errstate(divide="ignore", invalid="ignore"):  # of 0, dropped above
+                mask &= long / short <= self.max_aspect
+        return arrays.booleans(mask, arrays.numpy(width.is_null()) | arrays.numpy(height.is_null()))
 
     def measure(self, batch: pa.RecordBatch) -> pa.Array:
-        width, height = batch["original_width"].cast(pa.string()), batch["original_height"].cast(pa.string())
-        return pc.binary_join_element_wise(width, height, "x")
+        width, height = (batch[name].cast(pa.string()) for name in self.needs)
+        return pc.binary_join_element_wise(width, height, _BY)
 
-    def _sides(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        width, height = batch["original_width"].cast(pa.float64()), batch["original_height"].cast(pa.float64())
-        return (
-            pc.min_element_wise(width, height, skip_nulls=False),
-            pc.max_element_wise(width, height, skip_nulls=False),
-        )
+
+_BY = arrays.strings(["x"])[0]

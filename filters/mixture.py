@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from filters import homes
 from filters.registry import construct
 from pools.errors import InputError
 
@@ -63,6 +64,7 @@ def register_mix(name: str) -> Callable[[type[T]], type[T]]:
     """Makes a frozen dataclass known to recipes as a mix of this name; its fields are the recipe's options."""
 
     def add(cls: type[T]) -> type[T]:
+        homes.visit(homes.MIXES, name, cls.__module__)
         if name in _REGISTRY:
             raise ValueError(f"mix {name!r} is {_REGISTRY[name].__name__} already")
         if not dataclasses.is_dataclass(cls):
@@ -75,6 +77,7 @@ def register_mix(name: str) -> Callable[[type[T]], type[T]]:
 
 def registered_mixes() -> Mapping[str, type[Any]]:
     """All known mixes by name, in alphabetical order."""
+    homes.visit_all(homes.MIXES)
     return dict(sorted(_REGISTRY.items()))
 
 
@@ -85,6 +88,7 @@ def mix_name(mix: Mix) -> str:
 
 def build_mix(name: str, options: Mapping[str, Any]) -> Mix:
     """The mix `name` with these options. Raises ValueError in the words of a recipe's author."""
+    homes.visit(homes.MIXES, name)
     if name not in _REGISTRY:
         raise ValueError(f"unknown mix {name!r}; known: {', '.join(registered_mixes())}")
     built: Mix = construct(_REGISTRY[name], name, options)

@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-import filters.recipe  # noqa: F401  (registers all filters)
+from filters.captions import Captions
 from filters.combine import COMBINATORS
 from filters.mixture import registered_mixes
 from filters.registry import option_names, registered
@@ -36,6 +36,13 @@ mix:
 A mix, if there is one, weighs the rows that are kept: the uid list then names some of them several times and leaves others out. The verdicts say what `keep` did.
 """
 
+CAPTIONS = """## Captions
+
+After `keep` a recipe may say where the shards' captions come from: `captions: {from: NAME}`. The selection then has `captions/<stem>.parquet` (uid, caption)
+for the kept rows that get another caption; `winnow reshard` writes it, and leaves the pool's as `original_caption` in the json.
+
+"""
+
 MIXES = """## Mixes
 
 Of the n rows of a group that has T entries of the list, each gets ⌊T / n⌋, and the T mod n rows with the smallest hashes of uid and `seed` one more.
@@ -54,6 +61,7 @@ def render() -> str:
     )
     parts.append(MIXES)
     parts += [f"### {name}\n\n{_described(cls)}" for name, cls in registered_mixes().items()]
+    parts.append(CAPTIONS + _described(Captions))
     return "\n".join(parts)
 
 

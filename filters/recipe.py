@@ -3,52 +3,40 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
-from filters import (  # noqa: F401  (imported to register their filters)
-    balance,
-    cluster,
-    document,
-    duplicates,
-    entity,
-    frequency,
-    image,
-    labels,
-    language,
-    lists,
-    neardup,
-    safety,
-    sampling,
-    score,
-    similar,
-    speech,
-    text,
-    wording,
-)
+from filters import captions, document
+from filters.captions import Captions
 from filters.combine import COMBINATORS, Combinator, Rule, fit_rule
 from filters.document import Node
 from filters.fitted import Fitted as Fitted
 from filters.mixture import Mix, build_mix, mix_name
 from filters.models import PACKAGED, file_digest
-from filters.registry import Filter, Scan, build, name_of, option_names, options_of, registered
+from filters.registry import Filter, Scan, build, find, name_of, option_names, options_of, registered
 from pools import store
 from pools.errors import InputError
 from pools.manifest import digest_of
 
-KEYS = ("name", "description", "keep", "mix")
+KEYS = ("name", "description", "keep", "mix", "captions")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Rules in order; a row must pass all of them, so cheap ones go first. `mix` then weighs the rows that are kept."""
+    """Rules in order; a row must pass all of them, so cheap ones go first. `mix` then weighs the rows that are kept.
+
+    `captions` gives them other captions than their own.
+    """
 
     name: str
     rules: tuple[Rule, ...]
     description: str = ""
     mix: Mix | None = None
+    captions: Captions | None = None
 
     @classmethod
     def load(cls, path: str) -> Recipe:
@@ -76,13 +64,30 @@ class Recipe:
             raise InputError(f"name is {name.value!r}", where=f"{where}:{name.line}", expected="a word")
         description = root.value.get("description", Node("", 1)).value
         mix = _mix(root.value["mix"], where) if "mix" in root.value else None
-        return cls(name.value, tuple(_rules(root.value["keep"], where)), str(description), mix)
+        told = _captions(root.value["captions"], where) if "captions" in root.value else None
+        return cls(name.value, tuple(_rules(root.value["keep"], where)), str(description), mix, told)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns that the rules and the mix read, each once."""
-        readers = (*self.rules, *([self.mix] if self.mix else []))
-        return tuple(dict.fromkeys(c for reader in readers for c in reader.needs))
+        """Columns that the rules, the mix and the captions read, each once."""
+        return tuple(dict.fromkeys(c for reader in self._readers for c in reader.needs))
+
+    @property
+    def _readers(self) -> tuple[Any, ...]:
+        return (*self.rules, *([self.mix] if self.mix else []), *([self.captions] if self.captions else []))
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """The columns whose types matter to `check`."""
+        return tuple(dict.fromkeys(c for reader in self._checking() for c in reader.needs))
+
+    def check(self, types: Mapping[str, pa.DataType]) -> None:
+        """Raises InputError where a column's type tells already that a rule cannot read it."""
+        for reader in self._checking():
+            reader.check(types)
+
+    def _checking(self) -> Iterator[Any]:
+        return (reader for reader in _with_parts(self._readers) if hasattr(reader, "check"))
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -91,7 +96,8 @@ class Recipe:
     def resolved(self) -> dict[str, Any]:
         """The recipe with every default written out."""
         said = {"name": self.name, "description": self.description, "keep": [_spelled(r) for r in self.rules]}
-        return said | ({"mix": [_spelled_mix(self.mix)]} if self.mix else {})
+        said |= {"mix": [_spelled_mix(self.mix)]} if self.mix else {}
+        return said | ({"captions": options_of(self.captions)} if self.captions else {})
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True)
@@ -103,9 +109,11 @@ class Recipe:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 over resolved rules and mix: two spellings of one recipe are one. A file enters by its own SHA-256."""
+        """SHA-256 over what is resolved: two spellings of one recipe are one. A file enters by its own SHA-256."""
         rules = list(self.spelled_by_content)
-        return digest_of({"keep": rules, "mix": _spelled_mix(self.mix, files_by_hash=True)} if self.mix else rules)
+        more = {"mix": _spelled_mix(self.mix, files_by_hash=True)} if self.mix else {}
+        more |= {"captions": options_of(self.captions)} if self.captions else {}
+        return digest_of({"keep": rules, **more} if more else rules)
 
     def fit(self, pool: Scan) -> Fitted:
         """Each rule fitted in order: to the pool, or to the rows that all rules before it keep."""
@@ -113,6 +121,15 @@ class Recipe:
         for rule in self.rules:
             stages.append(fit_rule(rule, pool, pool.through(tuple(stages))))
         return Fitted(self.stages, tuple(stages))
+
+
+def _with_parts(readers: Iterable[Any]) -> Iterator[Any]:
+    """Those that read columns, and of combinators the rules that they are made of."""
+    for reader in readers:
+        if isinstance(reader, Combinator):
+            yield from _with_parts(reader.rules)
+        else:
+            yield reader
 
 
 def _rules(node: Node, where: str) -> list[Rule]:
@@ -149,6 +166,15 @@ def _mix(node: Node, where: str) -> Mix | None:
     return None
 
 
+def _captions(node: Node, where: str) -> Captions:
+    try:
+        if not isinstance(node.value, dict):
+            raise ValueError(f"captions: not a map of options: {node.plain()!r}")
+        return captions.build(node.plain())
+    except ValueError as e:
+        raise InputError(str(e), where=f"{where}:{node.line}") from None
+
+
 def _spelled_mix(mix: Mix, *, files_by_hash: bool = False) -> dict[str, Any]:
     return {mix_name(mix): _options(mix, files_by_hash)}
 
@@ -160,13 +186,11 @@ def _rule(node: Node, where: str) -> Rule:
         if name in COMBINATORS:
             children = options if isinstance(options.value, list) else Node([options] if options.value else [], options.line)
             return COMBINATORS[name](tuple(_rules(children, where)))
-        if name not in registered():
+        if (cls := find(name)) is None:
             known = ", ".join([*registered(), *COMBINATORS])
             raise ValueError(f"unknown filter {name!r}; known: {known}")
         if not isinstance(options.value, dict):
-            raise ValueError(
-                f"{name}: not a map of options: {options.plain()!r}; takes {', '.join(option_names(registered()[name]))}"
-            )
+            raise ValueError(f"{name}: not a map of options: {options.plain()!r}; takes {', '.join(option_names(cls))}")
         return build(name, options.plain())
     except ValueError as e:
         raise InputError(str(e), where=place) from None

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from filters import homes
 from pools.tables import Records, Table
 
 S = TypeVar("S")
@@ -111,7 +112,11 @@ Of = Literal["pool", "input"]
 
 @runtime_checkable
 class PoolFilter(Protocol):
-    """Must see rows before it can judge one (a top fraction, a frequency, centroids); `fit` gives the filter."""
+    """Must see rows before it can judge one (a top fraction, a frequency, centroids); `fit` gives the filter.
+
+    It may have, as a filter may, `check(types)`: what is known of the types of its columns before any row is read, {name:
+    type}. It raises InputError if it cannot read them.
+    """
 
     @property
     def needs(self) -> tuple[str, ...]: ...
@@ -131,6 +136,7 @@ def register(name: str) -> Callable[[type[T]], type[T]]:
     """Makes a frozen dataclass known to recipes under `name`; its fields are the recipe's options."""
 
     def add(cls: type[T]) -> type[T]:
+        homes.visit(homes.FILTERS, name, cls.__module__)
         if name in _REGISTRY:
             raise ValueError(f"filter {name!r} is {_REGISTRY[name].__name__} already")
         if not dataclasses.is_dataclass(cls):
@@ -143,7 +149,14 @@ def register(name: str) -> Callable[[type[T]], type[T]]:
 
 def registered() -> Mapping[str, type[Any]]:
     """All known filters by name, in alphabetical order."""
+    homes.visit_all(homes.FILTERS)
     return dict(sorted(_REGISTRY.items()))
+
+
+def find(name: str) -> type[Any] | None:
+    """The filter of a name."""
+    homes.visit(homes.FILTERS, name)
+    return _REGISTRY.get(name)
 
 
 def name_of(rule: Filter | PoolFilter) -> str:
@@ -158,9 +171,9 @@ def option_names(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
 
 def build(name: str, options: Mapping[str, Any]) -> Filter | PoolFilter:
     """The filter `name` with these options. Raises ValueError in the words of a recipe's author."""
-    if name not in _REGISTRY:
+    if (cls := find(name)) is None:
         raise ValueError(f"unknown filter {name!r}; known: {', '.join(registered())}")
-    built: Filter | PoolFilter = construct(_REGISTRY[name], name, options)
+    built: Filter | PoolFilter = construct(cls, name, options)
     return built
 
 

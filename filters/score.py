@@ -1,17 +1,19 @@
-"""Rules on a numeric column: bounds, and the top fraction of it."""
+"""Rules on a numeric column: bounds, the top fraction of it, the top so many."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from filters import arrays
 from filters.rank import nth_greatest
 from filters.registry import Filter, Of, Scan, register
+from pools import uids
+from pools.errors import InputError
 from pools.schema import score_column
 
 
@@ -34,28 +36,20 @@ class Threshold:
 
     def keep(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         values = batch[self.column]
-        if pa.types.is_floating(values.type):
-            mask = pc.if_else(pc.is_nan(values), None, pc.is_valid(values))
-        else:
-            mask = pc.is_valid(values)
-        mask = pc.if_else(mask, True, None)
-        # Arrow cannot compare halves; as singles they keep their value, as does the bound once it is rounded to a half.
-        comparable = values.cast(pa.float32()) if values.type == pa.float16() else values
-        bounds = ((pc.greater_equal, self.min), (pc.less_equal, self.max), (pc.greater, self.above), (pc.less, self.below))
+        numbers = arrays.floats(values)
+        mask = np.ones(len(values), bool)
+        bounds = ((np.greater_equal, self.min), (np.less_equal, self.max), (np.greater, self.above), (np.less, self.below))
         for compare, bound in bounds:
             if bound is not None:
-                mask = pc.and_(mask, compare(comparable, _scalar(bound, values.type)))
-        return mask
+                mask &= compare(numbers, numbers.dtype.type(bound))
+        return arrays.booleans(mask, arrays.numpy(_unscored(values)))
 
     def measure(self, batch: pa.RecordBatch) -> pa.Array:
         return batch[self.column].cast(pa.string())
 
 
-def _scalar(bound: float, kind: pa.DataType) -> pa.Scalar:
-    """The bound in a float column's precision; an integer column is compared with the exact number."""
-    if kind == pa.float16():
-        return pa.scalar(float(np.float16(bound)), pa.float32())
-    return pa.scalar(bound, kind if pa.types.is_floating(kind) else pa.float64())
+def _unscored(values: pa.Array) -> pa.BooleanArray:
+    return values.is_null(nan_is_null=pa.types.is_floating(values.type))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,42 +61,64 @@ class _Scored:
     above: float | None = None
     below: float | None = None
     top_fraction: float | None = None
+    top_count: int | None = None
     of: Of | None = None
 
-    def __post_init__(self) -> None:
-        bounds = (self.min, self.max, self.above, self.below)
-        if self.top_fraction is None:
-            if all(b is None for b in bounds):
-                raise ValueError("no bound given; takes min, max, above, below, or top_fraction")
-            if self.of is not None:
-                raise ValueError("`of` belongs to top_fraction")
-            return
-        if any(b is not None for b in bounds):
-            raise ValueError("top_fraction and a bound; give them as two stages")
-        if not 0 < self.top_fraction <= 1:
-            raise ValueError(f"top_fraction {self.top_fraction:g} is not in (0, 1]")
-        if self.of is None:
-            raise ValueError("top_fraction of what? say `of: pool` (all rows) or `of: input` (rows that reach this stage)")
+    @property
+    def scored(self) -> str:
+        """The column."""
+        raise NotImplementedError
 
-    def fit_column(self, column: str, scan: Scan) -> Filter:
-        if self.top_fraction is None:
-            return Threshold(column, self.min, self.max, self.above, self.below)
-        return Threshold(column, min=top_threshold(scan, column, self.top_fraction))
+    def __post_init__(self) -> None:
+        bounds = any(b is not None for b in (self.min, self.max, self.above, self.below))
+        tops = [top for top in ("top_fraction", "top_count") if getattr(self, top) is not None]
+        if not tops:
+            if not bounds:
+                raise ValueError("no bound given; takes min, max, above, below, or top_fraction or top_count")
+            if self.of is not None:
+                raise ValueError("`of` belongs to top_fraction and top_count")
+            return
+        if bounds or len(tops) > 1:
+            raise ValueError(f"{tops[0]} and {'a bound' if bounds else tops[1]}; give them as two stages")
+        if self.top_fraction is not None and not 0 < self.top_fraction <= 1:
+            raise ValueError(f"top_fraction {self.top_fraction:g} is not in (0, 1]")
+        if self.top_count is not None and self.top_count < 1:
+            raise ValueError(f"top_count {self.top_count} is below 1")
+        if self.of is None:
+            raise ValueError(f"{tops[0]} of what? say `of: pool` (all rows) or `of: input` (rows that reach this stage)")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.scored,) if self.top_count is None else (self.scored, "uid")
+
+    def check(self, types: Mapping[str, pa.DataType]) -> None:
+        kind = types[self.scored]
+        if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+            raise InputError(f"column {self.scored!r} holds {kind}", expected="numbers")
+
+    def fit(self, scan: Scan) -> Filter:
+        if self.top_count is not None:
+            return fit_top(scan, self.scored, self.top_count)
+        if self.top_fraction is not None:
+            return Threshold(self.scored, min=top_threshold(scan, self.scored, self.top_fraction))
+        return Threshold(self.scored, self.min, self.max, self.above, self.below)
 
 
 @register("score")
 @dataclass(frozen=True, kw_only=True)
 class Score(_Scored):
-    """Rows by the value of any numeric column: within bounds, or the top fraction of the pool or of the stage's input."""
+    """Rows by the value of any numeric column: within bounds, or the greatest of the pool or of the stage's input.
+
+    `top_fraction` as in clip_score. `top_count` keeps exactly so many: of rows that tie for the last places those with the
+    smallest 64-bit hashes of their uids; rows with equal uids stay together, and may then be one too many. Of fewer scored
+    rows, all are kept.
+    """
 
     column: str
 
     @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def fit(self, scan: Scan) -> Filter:
-        return self.fit_column(self.column, scan)
+    def scored(self) -> str:
+        return self.column
 
 
 @register("clip_score")
@@ -112,16 +128,14 @@ class ClipScore(_Scored):
 
     DataComp (section 3): B/32 or L/14, a threshold or the top fraction of the whole pool, of which its code keeps one row more
     than the fraction says, and all that tie with it; so does this. Of 1.0 that code dies, here all scored rows are kept.
+    WebLI-100B (quality filtering): the 5 billion English pairs with the greatest; `top_count` as in score.
     """
 
     model: str
 
     @property
-    def needs(self) -> tuple[str, ...]:
-        return (score_column(self.model),)
-
-    def fit(self, scan: Scan) -> Filter:
-        return self.fit_column(score_column(self.model), scan)
+    def scored(self) -> str:
+        return score_column(self.model)
 
 
 def top_threshold(scan: Scan, column: str, fraction: float) -> float:
@@ -137,6 +151,78 @@ def top_threshold(scan: Scan, column: str, fraction: float) -> float:
     return float("-inf") if key is None else _number(key)
 
 
+def fit_top(scan: Scan, column: str, count: int) -> Filter:
+    """Exactly the `count` rows with the greatest values, whatever the pool's size; see `Score` for those that tie."""
+    key = nth_greatest(scan, [column], Ordered(column), count - 1)
+    if key is None:
+        return Top(column, float("-inf"), _ALL)
+    last = _number(key)
+    above, ties = scan.reduce([column], _AboveAndAt(column, last), _added, (0, 0))
+    if above + ties == count:
+        return Top(column, last, _ALL)
+    inverted = nth_greatest(scan, [column, "uid"], _InvertedTies(column, last), count - above - 1)
+    assert inverted is not None, "the ties are as many as were counted"
+    return Top(column, last, _ALL - inverted)
+
+
+@dataclass(frozen=True)
+class Top:
+    """Rows whose value is above `last`, or is `last` while the 64-bit hash of their uid is at most `hash`."""
+
+    column: str
+    last: float
+    hash: int
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.column, "uid")
+
+    def keep(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        above, ties = _above_and_at(batch[self.column], self.last)
+        ties[ties] = _hashes(batch, ties) <= np.uint64(self.hash)
+        return arrays.booleans(above | ties, arrays.numpy(_unscored(batch[self.column])))
+
+    def measure(self, batch: pa.RecordBatch) -> pa.Array:
+        return batch[self.column].cast(pa.string())
+
+
+def _above_and_at(values: pa.Array, last: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """(n,) which values are above a number, and which are it; null and NaN are neither."""
+    numbers = arrays.floats(values).astype(np.float64)
+    return numbers > last, numbers == last
+
+
+def _hashes(batch: pa.RecordBatch, rows: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    return uids.hash64(uids.pack(batch["uid"].filter(arrays.booleans(rows))), 0)
+
+
+@dataclass(frozen=True)
+class _AboveAndAt:
+    """How many values of a batch are above a number, and how many are it."""
+
+    column: str
+    last: float
+
+    def __call__(self, batch: pa.RecordBatch) -> tuple[int, int]:
+        above, ties = _above_and_at(batch[self.column], self.last)
+        return int(above.sum()), int(ties.sum())
+
+
+def _added(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return a[0] + b[0], a[1] + b[1]
+
+
+@dataclass(frozen=True)
+class _InvertedTies:
+    """The hashes of the uids of rows with one value, in reverse order, as the smallest are wanted."""
+
+    column: str
+    last: float
+
+    def __call__(self, batch: pa.RecordBatch) -> NDArray[np.uint64]:
+        return ~_hashes(batch, _above_and_at(batch[self.column], self.last)[1])
+
+
 @dataclass(frozen=True)
 class Ordered:
     """The scored numbers as keys in their order: the bits of doubles, which hold any float, negative ones inverted."""
@@ -150,6 +236,7 @@ class Ordered:
         return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
+_ALL = (1 << 64) - 1
 _SIGN = np.uint64(1 << 63)
 
 

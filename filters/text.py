@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from filters import models
+from filters import arrays, models
 from filters.registry import register
 
 
@@ -37,27 +39,30 @@ class Caption:
             raise ValueError("a bound is negative")
 
     def keep(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        chars = pc.utf8_length(batch["text"])
-        mask = pc.is_valid(batch["text"])
-        mask = pc.if_else(mask, pc.and_(_at_least(chars, self.min_chars), _at_most(chars, self.max_chars)), None)
+        texts = batch["text"]
+        mask = _within(arrays.numpy(pc.utf8_length(texts)), self.min_chars, self.max_chars)
         if self.min_words is not None or self.max_words is not None:
-            words = self._words(batch["text"])
-            mask = pc.and_(mask, pc.and_(_at_least(words, self.min_words), _at_most(words, self.max_words)))
-        return mask
+            mask &= _within(self._words(texts.to_pylist()), self.min_words, self.max_words)
+        return arrays.booleans(mask, arrays.numpy(texts.is_null()))
 
     def measure(self, batch: pa.RecordBatch) -> pa.Array:
-        words, chars = self._words(batch["text"]).cast(pa.string()), pc.utf8_length(batch["text"]).cast(pa.string())
-        return pc.binary_join_element_wise(words, pc.binary_join_element_wise(chars, "characters", " "), " words, ")
+        texts = batch["text"].to_pylist()
+        words = self._words(texts).tolist()
+        return arrays.strings(
+            [None if t is None else f"{n} words, {len(t)} characters" for t, n in zip(texts, words, strict=True)]
+        )
 
-    def _words(self, texts: pa.Array) -> pa.Array:
+    def _words(self, texts: Sequence[str | None]) -> NDArray[np.int64]:
+        """(n,) numbers of words; 0 of a null caption."""
         # str.split and not Arrow's split: the two differ on which characters are white space (U+001C … U+001F).
         split: Callable[[str], list[str]] = models.fasttext_tokenize if self.tokenizer == "fasttext" else str.split
-        return pa.array([None if t is None else len(split(t)) for t in texts.to_pylist()], pa.int64())
+        return np.fromiter((0 if t is None else len(split(t)) for t in texts), np.int64, len(texts))
 
 
-def _at_least(values: pa.Array, bound: int | None) -> pa.Array | pa.BooleanScalar:
-    return pa.scalar(True) if bound is None else pc.greater_equal(values, bound)
-
-
-def _at_most(values: pa.Array, bound: int | None) -> pa.Array | pa.BooleanScalar:
-    return pa.scalar(True) if bound is None else pc.less_equal(values, bound)
+def _within(values: NDArray[Any], least: int | None, most: int | None) -> NDArray[np.bool_]:
+    mask = np.ones(len(values), bool)
+    if least is not None:
+        mask &= values >= least
+    if most is not None:
+        mask &= values <= most
+    return mask

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from filters import arrays
 from filters.nearest import Ids, Nearest
 from pools import store
 from pools.errors import InputError
@@ -20,14 +22,14 @@ CENTROIDS = "centroids: a .npy of k rows, as `winnow cluster` writes it, or `win
 def of_column(batch: pa.RecordBatch, column: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """(m, d) the vectors of the rows that have one, and (n,) which those are. Raises InputError if they differ in length."""
     values = batch[column]
-    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    valid = arrays.numpy(values.is_valid())
     if values.null_count:
         values = values.drop_null()
     kind = values.type
     if pa.types.is_fixed_size_list(kind):
         width = kind.list_size
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        lengths = np.unique(values.value_lengths().to_numpy(zero_copy_only=False))
+        lengths = np.unique(arrays.numpy(values.value_lengths()))
         if len(lengths) > 1:
             raise InputError(f"column {column!r} holds vectors of {lengths[0]} and of {lengths[1]} numbers")
         width = int(lengths[0]) if len(lengths) else 0
@@ -38,7 +40,21 @@ def of_column(batch: pa.RecordBatch, column: str) -> tuple[NDArray[Any], NDArray
         raise InputError(f"column {column!r} holds {kind}", expected="vectors of floats, such as those of l14_img")
     if flat.null_count:
         flat = flat.fill_null(float("nan"))
-    return flat.to_numpy(zero_copy_only=False).reshape(len(values), width), valid
+    return arrays.numpy(flat).reshape(len(values), width), valid
+
+
+def check_width(types: Mapping[str, pa.DataType], column: str, path: str) -> None:
+    """Raises InputError if a column's type tells that its vectors are not as long as the centroids of a file."""
+    kind, width = types[column], load_centroids(path).centroids.shape[1]
+    if pa.types.is_fixed_size_list(kind) and kind.list_size != width:
+        raise _other_width(column, kind.list_size, path, width)
+
+
+def _other_width(column: str, found: int, path: str, width: int) -> InputError:
+    return InputError(
+        f"{column!r} has vectors of {found} numbers, the centroids in {path} are of {width}",
+        expected="centroids of the same features",
+    )
 
 
 def load_centroids(path: str) -> Nearest:
@@ -129,10 +145,6 @@ def nearest_of_column(batch: pa.RecordBatch, column: str, path: str) -> Ids:
     nearest = load_centroids(path)
     if len(vectors):
         if vectors.shape[1] != nearest.centroids.shape[1]:
-            raise InputError(
-                f"{column!r} has vectors of {vectors.shape[1]} numbers, the centroids in {path} are of "
-                f"{nearest.centroids.shape[1]}",
-                expected="centroids of the same features",
-            )
+            raise _other_width(column, vectors.shape[1], path, nearest.centroids.shape[1])
         found[valid] = nearest(vectors)
     return found

@@ -25,6 +25,7 @@ ENDINGS = {
     "r": (),
 }
 _ENDS = {pos: tuple(ending for ending, _ in pairs) for pos, pairs in ENDINGS.items()}
+_LAST_LETTERS = frozenset(ending[-1] for endings in _ENDS.values() for ending in endings)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class WordNet:
 
     first: dict[str, dict[str, int]]
     irregular: dict[str, dict[str, list[str]]]
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """All lemmas and irregular forms."""
+        return frozenset().union(*self.first.values(), *self.irregular.values())
 
     def base_forms(self, word: str, pos: str) -> list[str]:
         """Lemmas of one part of speech that a word in small letters may be a form of, best first.
@@ -58,6 +64,8 @@ class WordNet:
         The order in which NLTK lists them, which DataComp's code takes the first of.
         """
         word = word.lower()
+        if word[-1:] not in _LAST_LETTERS and word not in self.words:
+            return None  # as most words of other languages
         for pos in POS:
             if (offset := self.first[pos].get(word)) is not None:
                 return pos, offset  # a lemma is the first of its own base forms
@@ -97,5 +105,9 @@ def _lines(data: bytes) -> list[str]:
 
 def _entry(line: str) -> tuple[str, int]:
     """Of `lemma pos synsets pointers … sense_count tagged offset…`: the lemma and the first offset."""
-    fields = line.split()
-    return fields[0], int(fields[-int(fields[2])])
+    lemma, _, count, rest = line.split(" ", 3)
+    # Offsets have eight digits each and a blank between them; splitting all of a line takes twice as long.
+    offset = rest.rstrip()[1 - 9 * int(count) :][:8]
+    if len(offset) == 8 and offset.isdecimal():
+        return lemma, int(offset)
+    return lemma, int(rest.split()[-int(count)])

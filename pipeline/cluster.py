@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from filters import vectors
@@ -63,6 +64,7 @@ def cluster(pool_root: str, output: str, settings: Settings, *, recipe: str | No
     pool = Pool.open(pool_root)
     columns = list(dict.fromkeys(["uid", settings.features, *(wanted.needs if wanted else ())]))
     pool.require(columns)
+    _check_widths(pool, settings.features)
     identity = {
         **asdict(settings),
         "recipe": wanted.name if wanted else None,
@@ -99,6 +101,19 @@ def cluster(pool_root: str, output: str, settings: Settings, *, recipe: str | No
     return Outcome(counts).check()
 
 
+def _check_widths(pool: Pool, column: str) -> None:
+    """Raises InputError where types tell that files hold vectors of different lengths."""
+    known = [(part.types([column])[column], part.parquet) for part in pool.parts]
+    _one_width(column, {kind.list_size: file for kind, file in known if pa.types.is_fixed_size_list(kind)})
+
+
+def _one_width(column: str, files: dict[int, str]) -> None:
+    """Of {length of vectors: a file that has such}."""
+    if len(files) > 1:
+        (one, here), (other, there) = list(files.items())[:2]
+        raise InputError(f"{column!r} has vectors of {other} numbers, in {here} of {one}", where=there, expected="one length")
+
+
 def _side(output: str) -> str:
     return output + ".json"
 
@@ -125,11 +140,7 @@ def _points(pool: Pool, scan: PoolScan, stages: Sequence[Filter], settings: Sett
             found[i] = result
     parts = [i for i in sorted(found) if len(found[i][0])]
     widths = {found[i][1].shape[1]: pool.parts[i].parquet for i in parts}
-    if len(widths) > 1:
-        (one, here), (other, there) = list(widths.items())[:2]
-        raise InputError(
-            f"{settings.features!r} has vectors of {other} numbers, in {here} of {one}", where=there, expected="one length"
-        )
+    _one_width(settings.features, widths)
     everyone = np.concatenate([np.empty(0, uids.UID), *(found[i][0] for i in parts)])
     place = np.empty(len(everyone), np.int64)
     order = uids.order(everyone)

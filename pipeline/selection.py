@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from filters.captions import Captions
 from filters.fitted import Fitted
 from filters.mixture import Mix, mix_name
 from filters.recipe import Recipe
@@ -22,15 +24,15 @@ from pipeline.selecting import earlier, needs, plugin
 from pipeline.selecting.earlier import Earlier
 from pools import store, uids
 from pools.errors import InputError
-from pools.layout import Pool
 from pools.manifest import Outcome, Run, digest_of
 from pools.outputs import Selection
 from pools.part import Part
-from pools.schema import VERDICTS
+from pools.schema import CAPTIONS, VERDICTS
 
 VERSION = 1
 _ROWS = 1 << 16  # of verdicts that are written at once
 _UNIT_ROWS = 1 << 18  # in several files that are one unit of work, where nothing is written for each
+_Write: TypeAlias = Callable[[pa.RecordBatch], None]
 # Hex digits are no two alike and hardly get smaller; of the others few are distinct.
 _WRITING = {
     "compression": {"uid": "none", "dropped_by": "zstd", "reason": "zstd", "value": "zstd"},
@@ -54,6 +56,8 @@ def select(
 ) -> Outcome:
     """Writes `verdicts/<stem>.parquet`, `uids.npy` (sorted), `recipe.yaml` (resolved) and the manifest.
 
+    If the recipe gives captions, also `captions/<stem>.parquet` for kept rows, and the count `captions` of them.
+
     Counts: in, kept, `dropped:<stage index>-<name>`. With a mix, also `mix.json` and the count `listed`, the entries of
     `uids.npy`; `kept` stays the rows kept. Raises InputError for a bad recipe, an empty pool, a missing column, rows that do
     not allow the mix.
@@ -68,7 +72,7 @@ def _select(recipe_path: str, pool_root: str, output: str, options: engine.Optio
     own = plugin.load(settings.plugin) if settings.plugin else None
     recipe = Recipe.load(recipe_path)
     columns = list(dict.fromkeys(["uid", *recipe.needs]))
-    pool, inputs = needs.check(Pool.open(pool_root), columns, fill=settings.fill)
+    pool, inputs = needs.ready(pool_root, recipe, fill=settings.fill)
     said: dict[str, Any] = {"recipe": recipe.name, "recipe_digest": recipe.digest}
     # Named only where they are not as they always were, so that what was made before is known again.
     said |= {} if settings.verdicts else {"verdicts": False}
@@ -88,7 +92,7 @@ def _select(recipe_path: str, pool_root: str, output: str, options: engine.Optio
     earlier.note(known, len(pool.parts), fitted.names, quiet=options.quiet)
     groups = [(part,) for part in pool.parts] if settings.verdicts or recipe.mix else _together(pool.parts)
     units = [_unit(group, inputs.by_stem, known) for group in groups]
-    judge = _Judge(fitted, recipe.mix, tuple(columns), selection, settings.verdicts)
+    judge = _Judge(fitted, recipe.mix, recipe.captions, tuple(columns), selection, settings.verdicts)
     earlier.write(selection, chain)
     return engine.run(
         run, units, judge, options, functools.partial(_finish, recipe, fitted, [u.name for u in units], pool.root, selection)
@@ -136,6 +140,7 @@ class _Judge:
 
     fitted: Fitted
     mix: Mix | None
+    captions: Captions | None
     columns: tuple[str, ...]
     selection: Selection
     verdicts: bool
@@ -155,31 +160,50 @@ class _Judge:
         return Outcome(dict(found.counts))
 
     def _judge_file(self, part: Part, before: Earlier | None, found: _Found) -> None:
-        if not self.verdicts:
-            self._judge(part, None, found, None)
-            return
-        with (
-            store.atomic(self.selection.verdicts(part.stem)) as f,
-            pq.ParquetWriter(f, VERDICTS.schema, **_WRITING) as writer,
-        ):
-            self._judge(part, before, found, writer)
+        with contextlib.ExitStack() as files:
+            tell = give = None
+            if self.verdicts:
+                tell = files.enter_context(_writing(self.selection.verdicts(part.stem), VERDICTS.schema, _WRITING))
+            if self.captions:
+                give = files.enter_context(_writing(self.selection.captions(part.stem), CAPTIONS.schema, {}))
+            self._judge(part, before, found, tell, give)
 
-    def _judge(self, part: Part, before: Earlier | None, found: _Found, writer: pq.ParquetWriter | None) -> None:
+    def _judge(self, part: Part, before: Earlier | None, found: _Found, tell: _Write | None, give: _Write | None) -> None:
         said = earlier.read(before)
-        waiting: list[pa.RecordBatch] = []
         for batch in part.batches(self.columns):
-            judged = self.fitted.judge_batch(batch, verdicts=writer is not None, known=said(len(batch)))
+            judged = self.fitted.judge_batch(batch, verdicts=tell is not None, known=said(len(batch)))
             survivors = batch if judged.counts["kept"] == len(batch) else batch.filter(judged.kept)
             found.counts.update(judged.counts)
             found.kept.append(uids.pack(survivors["uid"]))
             if self.mix:
                 found.labels.append(self.mix.label(survivors))
-            waiting.append(judged.verdicts)
-            if writer and sum(map(len, waiting)) >= _ROWS:
-                writer.write_table(pa.Table.from_batches(waiting))
-                waiting.clear()
-        if writer and waiting:
-            writer.write_table(pa.Table.from_batches(waiting))
+            if tell:
+                tell(judged.verdicts)
+            if give and self.captions:
+                given = pa.record_batch([survivors["uid"], self.captions.write(survivors)], schema=CAPTIONS.schema)
+                given = given.filter(given["caption"].is_valid())
+                found.counts["captions"] += len(given)
+                give(given)
+
+
+@contextlib.contextmanager
+def _writing(path: str, schema: pa.Schema, how: Mapping[str, Any]) -> Iterator[_Write]:
+    """A function that adds a batch to a parquet file, which is there once the block ends well."""
+    waiting: list[pa.RecordBatch] = []
+    with store.atomic(path) as f, pq.ParquetWriter(f, schema, **how) as writer:
+
+        def write(batch: pa.RecordBatch) -> None:
+            waiting.append(batch)
+            if sum(map(len, waiting)) >= _ROWS:
+                flush()
+
+        def flush() -> None:
+            writer.write_table(pa.Table.from_batches(waiting, schema))
+            waiting.clear()
+
+        yield write
+        if waiting:
+            flush()
 
 
 @dataclass(frozen=True)

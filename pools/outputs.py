@@ -35,6 +35,10 @@ class Selection:
     def verdicts(self, stem: str) -> str:
         return store.join(self.root, "verdicts", stem + ".parquet")
 
+    def captions(self, stem: str) -> str:
+        """Captions for kept rows that shall have others than the pool's, if the recipe gives them any."""
+        return store.join(self.root, "captions", stem + ".parquet")
+
 
 @dataclass(frozen=True)
 class TrainingRun:

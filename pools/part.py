@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pools import store
+from pools import npz, store
 from pools.errors import InputError
 from pools.schema import Status
 
@@ -57,6 +56,17 @@ class Part:
                     )
                 where[name] = path
         return where
+
+    def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
+        """What the files say of columns that they have, as batches will have them; no row is read."""
+        where = self.columns()
+        return {name: self._type(where[name], name) for name in columns}
+
+    def _type(self, path: str, name: str) -> pa.DataType:
+        if path.endswith(".npz"):
+            return _npz_type(npz.header(path, name))
+        schema = _metadata(path).schema.to_arrow_schema()
+        return schema.field("caption" if name == "text" and name not in schema.names else name).type
 
     def digest(self, columns: Sequence[str]) -> str:
         """Identity of what these columns hold: the digests of the files they are in."""
@@ -128,8 +138,12 @@ class _Source:
     def __init__(self, path: str, names: list[str], batch_rows: int, metadata: bool, successes: bool) -> None:
         self.path, self.names, self.batch_rows, self.metadata, self.successes = path, names, batch_rows, metadata, successes
         if path.endswith(".npz"):
-            self.arrays = _load_npz(path, names)
-            self.rows = min((len(a) for a in self.arrays.values()), default=0)
+            rows = {name: npz.header(path, name).rows for name in names}
+            self.rows = rows[names[0]]
+            if other := [name for name in names if rows[name] != self.rows]:
+                raise InputError(
+                    f"{self.rows} rows of {names[0]}, {rows[other[0]]} of {other[0]}", where=path, expected="as many of each"
+                )
         else:
             self.rows = int(_metadata(path).num_rows)
 
@@ -144,14 +158,13 @@ class _Source:
             found = (
                 _successes(file, names, self.batch_rows)
                 if self.successes
-                else file.iter_batches(self.batch_rows, columns=names)
+                else file.iter_batches(self.batch_rows, columns=names, use_threads=False)
             )
             yield from _rechunk(found, self.batch_rows)
 
     def _slices(self) -> Iterator[pa.RecordBatch]:
-        for start in range(0, self.rows, self.batch_rows):
-            parts = {n: a[start : start + self.batch_rows] for n, a in self.arrays.items()}
-            yield pa.RecordBatch.from_arrays([_as_arrow(a) for a in parts.values()], names=list(parts))
+        for parts in zip(*(npz.blocks(self.path, name, self.batch_rows) for name in self.names), strict=True):
+            yield pa.RecordBatch.from_arrays([_as_arrow(a) for a in parts], names=self.names)
 
 
 def _successes(file: pq.ParquetFile, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -168,9 +181,20 @@ def _succeeded(table: pa.Table | pa.RecordBatch) -> pa.Array:
 
 
 def _as_arrow(array: np.ndarray[Any, np.dtype[Any]]) -> pa.Array:
-    if array.ndim == 1:
-        return pa.array(array)
-    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(array).reshape(-1)), array.shape[1])
+    flat = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(-1)
+    # Of numbers without `pa.array`, which imports pandas.
+    numeric = flat.dtype.kind in "iuf"
+    values = (
+        pa.Array.from_buffers(pa.from_numpy_dtype(flat.dtype), len(flat), [None, pa.py_buffer(flat)])
+        if numeric
+        else pa.array(flat)
+    )
+    return values if array.ndim == 1 else pa.FixedSizeListArray.from_arrays(values, array.shape[1])
+
+
+def _npz_type(header: npz.Header) -> pa.DataType:
+    kind = pa.array(np.empty(0, header.dtype.newbyteorder("="))).type
+    return kind if len(header.shape) == 1 else pa.list_(kind, header.shape[1])
 
 
 def _rechunk(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -184,7 +208,7 @@ def _rechunk(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Record
             have += len(take)
             batch = batch.slice(len(take))
             if have == rows:
-                yield pa.concat_batches(waiting)
+                yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)  # which copies
                 waiting, have = [], 0
     if waiting:
         yield pa.concat_batches(waiting)
@@ -192,18 +216,7 @@ def _rechunk(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Record
 
 def column_names(path: str) -> list[str]:
     """Names of the columns of a parquet file, or of the arrays of an `.npz`."""
-    if not path.endswith(".npz"):
-        return list(_metadata(path).schema.to_arrow_schema().names)
-    try:
-        with store.open_input(path) as f, zipfile.ZipFile(f) as archive:
-            return [n.removesuffix(".npy") for n in archive.namelist()]
-    except zipfile.BadZipFile as e:
-        raise InputError(f"unreadable: {e}", where=path, expected="arrays saved with numpy.savez") from e
-
-
-def _load_npz(path: str, names: list[str]) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
-    with store.open_input(path) as f, np.load(f, allow_pickle=False) as arrays:
-        return {n: arrays[n] for n in names}
+    return npz.names(path) if path.endswith(".npz") else list(_metadata(path).schema.to_arrow_schema().names)
 
 
 def _metadata(path: str) -> pq.FileMetaData:

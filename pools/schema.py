@@ -143,7 +143,14 @@ VERDICTS = Table(
     ),
 )
 
-TABLES = (CANDIDATES, STATUS, METADATA, VERDICTS)
+CAPTIONS = Table(
+    "Captions",
+    "`SELECTION/captions/<stem>.parquet`, if the recipe has the key `captions`",
+    "one kept row of the pool, in the pool's order, that is given another caption; the others keep theirs",
+    (_UID, Column("caption", pa.string(), "what `winnow reshard` writes in place of the pool's caption")),
+)
+
+TABLES = (CANDIDATES, STATUS, METADATA, VERDICTS, CAPTIONS)
 
 
 def score_column(model: str) -> str:

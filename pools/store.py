@@ -1,6 +1,6 @@
-"""Files wherever they are: open, list, write whole or not at all (fsspec: local, http, s3, gs, hdfs, memory …).
+"""Files wherever they are: open, list, write whole or not at all (fsspec: http, s3, gs, hdfs, memory …; local ones without).
 
-Stores beyond this machine are asked patiently: see `pools.patience`.
+Stores beyond this machine are asked patiently: see `pools.patience`. What they need is imported when a path asks for it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import posixpath
 from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
 
-import fsspec
-
-from pools import remote
+from pools import local
 from pools.errors import DiskFull, InputError
 from pools.patience import patiently
 
@@ -26,12 +24,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_local(path: str) -> bool:
-    return "://" not in path or path.startswith(("file://", "local://"))
+    return local.is_local(path)
 
 
 def local_path(path: str) -> str:
     """A plain path on this machine. The path must be local."""
-    return str(fsspec.core.strip_protocol(path))
+    return local.plain(path)
 
 
 def join(root: str, *parts: str) -> str:
@@ -46,7 +44,12 @@ def name(path: str) -> str:
 def open_input(path: str) -> IO[bytes]:
     """A seekable binary file to read. Raises WorkFailed if a store goes on failing, then or at a later read."""
     fs, inner = _fs(path)
-    return fs.open(inner, "rb") if is_local(path) else remote.open_input(fs, inner, path)
+    if is_local(path):
+        file: IO[bytes] = fs.open(inner, "rb")
+        return file
+    from pools import remote
+
+    return remote.open_input(fs, inner, path)
 
 
 def exists(path: str) -> bool:
@@ -59,13 +62,13 @@ def exists(path: str) -> bool:
         return False
     except PermissionError:
         # Over http that is how many stores answer for files that they do not have.
-        if remote.is_http(path):
+        if _is_http(path):
             return False
         raise
 
 
 def is_dir(path: str) -> bool:
-    if is_local(path) or remote.is_http(path):
+    if is_local(path) or _is_http(path):
         return _ask(path, lambda fs, inner: bool(fs.isdir(inner)))
     try:
         return _ask(path, lambda fs, inner: bool(fs.info(inner)["type"] == "directory"))
@@ -85,11 +88,19 @@ def list_files(root: str, suffix: str = "") -> list[str]:
     fs, inner = _fs(root)
     base = inner.rstrip("/")
     found = []
-    for path in remote.files_below(fs, base, _asking(root)):
+    for path in _files_below(fs, base, root):
         relative = path[len(base) :].lstrip("/")
         if relative.endswith(suffix) and not any(part[:1] in "._" for part in relative.split("/")):
             found.append(relative)
     return sorted(found)
+
+
+def _files_below(fs: Any, folder: str, root: str) -> Iterator[str]:
+    if is_local(root):
+        return local.FILES.below(folder)
+    from pools import remote
+
+    return remote.files_below(fs, folder, _asking(root))
 
 
 def find_glob(pattern: str) -> list[str]:
@@ -97,6 +108,9 @@ def find_glob(pattern: str) -> list[str]:
     fs, inner = _fs(pattern)
     if exists(pattern):  # a name may hold brackets
         return [inner if is_local(pattern) else pattern]
+    from pools import remote
+
+    fs, inner = remote.file_system(pattern)
     matches = remote.glob(fs, inner, _asking(pattern))
     return sorted(matches if is_local(pattern) else [fs.unstrip_protocol(m) for m in matches])
 
@@ -131,9 +145,11 @@ def atomic(path: str) -> Iterator[IO[bytes]]:
         patiently(lambda: _move(fs, partial, inner), path)
 
 
-def _move(fs: fsspec.AbstractFileSystem, partial: str, inner: str) -> None:
+def _move(fs: Any, partial: str, inner: str) -> None:
+    from fsspec import AbstractFileSystem
+
     try:
-        if type(fs).mv is fsspec.AbstractFileSystem.mv:
+        if type(fs).mv is AbstractFileSystem.mv:
             # Which would take a name with brackets for a pattern.
             fs.cp_file(partial, inner)
             fs.rm_file(partial)
@@ -185,15 +201,24 @@ def sha256(path: str) -> str:
     return sha.hexdigest()
 
 
+def relative(path: str, root: str) -> str:
+    """The path of a file as seen from a folder above it."""
+    return _fs(path)[1][len(_fs(root)[1].rstrip("/")) :].lstrip("/")
+
+
+def read_range(path: str, start: int, length: int) -> bytes:
+    """Some bytes of a file, in one request to a store; fewer if it ends before."""
+    return _ask(path, lambda fs, inner: bytes(fs.cat_file(inner, start=start, end=start + length)))
+
+
 def digest(path: str, root: str | None = None) -> str:
     """An input's identity without reading it: path relative to `root`, size, and etag or time of change."""
     info = _ask(path, lambda fs, inner: fs.info(inner))
     changed = next((info[k] for k in ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "created") if info.get(k)), "")
-    relative = name(path) if root is None else _fs(path)[1][len(_fs(root)[1].rstrip("/")) :].lstrip("/")
-    return f"{relative}:{info['size']}:{changed}"
+    return f"{name(path) if root is None else relative(path, root)}:{info['size']}:{changed}"
 
 
-def _ask(path: str, question: Callable[[fsspec.AbstractFileSystem, str], T]) -> T:
+def _ask(path: str, question: Callable[[Any, str], T]) -> T:
     """What the file system of a path answers; patiently, if it is not this machine's."""
     fs, inner = _fs(path)
     return _asking(path)(lambda: question(fs, inner))
@@ -203,5 +228,16 @@ def _asking(path: str) -> Callable[[Callable[[], T]], T]:
     return (lambda act: act()) if is_local(path) else (lambda act: patiently(act, path))
 
 
-def _fs(path: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    return remote.file_system(os.fspath(path))
+def _is_http(path: str) -> bool:
+    from pools import remote
+
+    return remote.is_http(path)
+
+
+def _fs(path: str) -> tuple[Any, str]:
+    path = os.fspath(path)
+    if is_local(path) and "::" not in path:
+        return local.FILES, local.plain(path)
+    from pools import remote
+
+    return remote.file_system(path)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields, replace
 
 import pyarrow as pa
 
+from filters.recipe import Recipe
+from pipeline.scan import naming
 from pools import store
 from pools.errors import InputError
 from pools.layout import Pool
@@ -16,6 +18,16 @@ from pools.part import BATCH_ROWS, Part
 
 _CLIP = re.compile(r"clip_(\w+)_similarity_score|(\w+)_(?:img|txt)")
 _DOWNLOAD = ("original_width", "original_height", "sha256")
+# Columns that filters read, and the annotators that write them.
+_ANNOTATORS = {
+    "language": "language",
+    "language_score": "language",
+    "nsfw_image": "nsfw_image",
+    "toxicity": "toxicity",
+    "face_bboxes": "faces",
+    "phash": "phash",
+    "eval_similarity": "near_duplicate",
+}
 _EXTRACT = ("url", "text", "alt", "page_title", "page_url", "content_language", "opt_out", "crawl", "source_file")
 
 
@@ -61,16 +73,33 @@ def check(pool: Pool, columns: Sequence[str], *, fill: bool = False) -> tuple[Po
     if nowhere := [c for c in columns if c not in kinds]:
         raise _lacks(pool.parts[-1], nowhere[0], have)
     if lacking:
-        types = {c: _type(kinds[c], c) for c in dict.fromkeys(c for missing in lacking.values() for c in missing)}
+        types = {c: kinds[c].types([c])[c] for c in dict.fromkeys(c for missing in lacking.values() for c in missing)}
         parts = [Filled.of(p, tuple((c, types[c]) for c in lacking[p.stem])) if p.stem in lacking else p for p in pool.parts]
         pool = replace(pool, parts=tuple(parts))
     return pool, Inputs(inputs)
+
+
+def ready(root: str, recipe: Recipe, *, fill: bool = False) -> tuple[Pool, Inputs]:
+    """A pool that a recipe can be applied to, and what of it is read; see `check`.
+
+    Raises InputError also where the types of columns tell that a rule cannot read them.
+    """
+    pool, inputs = check(Pool.open(root), list(dict.fromkeys(["uid", *recipe.needs])), fill=fill)
+    if recipe.checked:
+        for part in pool.parts:
+            with naming(part):
+                recipe.check(part.types(recipe.checked))
+    return pool, inputs
 
 
 def maker(column: str) -> str:
     """What gives a pool this column, in words."""
     if found := _CLIP.fullmatch(column):
         return f"`winnow annotate POOL --with clip --name {found[1] or found[2]} --model …`"
+    if name := _ANNOTATORS.get(column):
+        return f"`winnow annotate POOL --with {name}`"
+    if column.endswith("_caption"):
+        return f"`winnow annotate POOL --with {column.removesuffix('_caption')}`, if there is such an annotator"
     if column in _DOWNLOAD:
         return "`winnow download` measures images as they come; or give a pool that has it"
     if column in _EXTRACT:
@@ -83,12 +112,6 @@ def _lacks(part: Part, column: str, have: dict[str, str]) -> InputError:
     return InputError(f"no column {column!r}", where=part.parquet, expected=f"one of {', '.join(sorted(have))}", fix=fix)
 
 
-def _type(part: Part, column: str) -> pa.DataType:
-    for batch in part.batches([column], 1):
-        return batch.schema.field(column).type
-    return pa.null()
-
-
 @dataclass(frozen=True)
 class Filled(Part):
     """A unit of which some columns are missing and read as nulls."""
@@ -98,6 +121,10 @@ class Filled(Part):
     @classmethod
     def of(cls, part: Part, missing: tuple[tuple[str, pa.DataType], ...]) -> Filled:
         return cls(**{f.name: getattr(part, f.name) for f in fields(Part)}, missing=missing)
+
+    def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
+        types = dict(self.missing)
+        return super().types([c for c in columns if c not in types]) | {c: types[c] for c in columns if c in types}
 
     def batches(self, columns: Sequence[str], rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         types = dict(self.missing)

@@ -64,7 +64,7 @@ def plan(recipe_path: str, pool_root: str, options: Options, settings: Settings)
         plugin.load(settings.plugin)
     recipe = Recipe.load(recipe_path)
     columns = list(dict.fromkeys(["uid", *recipe.needs]))
-    pool, _ = needs.check(Pool.open(pool_root), columns, fill=settings.fill)
+    pool, _ = needs.ready(pool_root, recipe, fill=settings.fill)
     workers = default_workers() if options.workers is None else options.workers
     where = f"{workers} processes" if options.engine == "local" and workers else "this process" if not workers else "Spark"
     lines = [
@@ -84,6 +84,8 @@ def plan(recipe_path: str, pool_root: str, options: Options, settings: Settings)
         reached -= dropped
     if recipe.mix:
         lines.append(f"  mix {mix_name(recipe.mix)}: weighs what is kept")
+    if recipe.captions:
+        lines.append(f"  captions of what is kept: {recipe.captions.described()}")
     kept = f"{estimate.counts['kept']:,} of {estimate.rows:,} rows of {estimate.files} files"
     if estimate.error:
         lines.append(f"keeps about {100 * estimate.rate:.1f} % ± {100 * estimate.error:.1f} (95 %): {kept} sampled")

@@ -5,6 +5,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +16,9 @@ import pyarrow as pa
 import pytest
 
 import filters.readme
+from filters import homes
 from filters.combine import fit_rule
+from filters.mixture import registered_mixes
 from filters.recipe import Recipe
 from filters.registry import Filter, PoolFilter, build, registered
 from pipeline.cli import RECIPES
@@ -20,6 +26,7 @@ from pools.schema import CANDIDATES, COMMONPOOL_EXTRA, METADATA
 from tests.filters import files
 from tests.filters.scans import Rows, batch, uids
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 # Options with which each filter drops some and keeps some of the rows below. A new filter must add its own.
 EXAMPLES: dict[str, dict[str, Any]] = {
     "boilerplate": {"phrases": ["photo of"]},
@@ -103,6 +110,26 @@ def test_every_filter_has_an_example() -> None:
     assert set(EXAMPLES) == set(registered())
 
 
+def test_every_filter_and_mix_is_where_recipes_look_for_it() -> None:
+    for homes_, classes in ((homes.FILTERS, registered()), (homes.MIXES, registered_mixes())):
+        assert homes_ == {name: cls.__module__.removeprefix("filters.") for name, cls in classes.items()}
+    for path in Path(homes.__file__).parent.glob("*.py"):
+        if re.search(r"^@register(_mix)?\(", path.read_text(), re.M):
+            assert path.stem in {*homes.FILTERS.values(), *homes.MIXES.values()}, path
+
+
+def test_a_recipe_imports_the_filters_that_it_names() -> None:
+    """And neither pandas, which pyarrow imports on many occasions, nor what stores elsewhere need."""
+    code = (
+        "import sys\nfrom pipeline.selection import Recipe\nfrom pipeline.cli import recipe_path\n"
+        "Recipe.load(recipe_path('clip_score_l14_30'))\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(done.stdout.split())
+    assert {"filters.score", "pyarrow"} <= loaded
+    assert not loaded & {"filters.entity", "filters.frequency", "filters.lists", "pandas", "fsspec", "torch", "spacy", "numba"}
+
+
 @every_filter
 def test_the_mask_is_boolean_and_one_a_row(name: str) -> None:
     rule = fitted(name)
@@ -163,7 +190,7 @@ def test_the_page_on_filters_is_up_to_date() -> None:
 DIGESTS = {
     "align": "c45b8679b18d1738",
     "basic": "0ca032ea9ba4bae6",
-    "cc12m": "99a8c277f906abab",
+    "cc12m": "beab48d5b594ee33",
     "cc3m": "c307876554ffeacb",
     "clip_score_l14_30": "93188b407a2d0ed5",
     "datacomp_1b": "0ea44ab229ae9f0c",
@@ -178,6 +205,7 @@ DIGESTS = {
     "random_50": "43cd9f71fa2762a4",
     "random_75": "8f0ec6c896d55ec3",
     "text_based": "da111b2891bda84c",
+    "webli_clip": "3611ea28ebe24d43",
     "webli_english": "c3815e9c824ae52b",
     "webli_rebalanced": "1ffc6703b1fb28a2",
 }
@@ -203,12 +231,10 @@ def test_every_recipe_reads_columns_that_pools_have(path: Any) -> None:
 def test_the_filter_that_contributing_shows_is_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example of CONTRIBUTING.md, as a module of its own."""
     import importlib
-    import re
-    from pathlib import Path
 
     from filters import registry
 
-    page = (Path(__file__).resolve().parent.parent.parent / "CONTRIBUTING.md").read_text()
+    page = (ROOT / "CONTRIBUTING.md").read_text()
     found = re.search(r"```python\n(.*?)```", page, re.S)
     assert found
     imports = (
@@ -217,7 +243,7 @@ def test_the_filter_that_contributing_shows_is_one(tmp_path: Any, monkeypatch: p
     )
     (tmp_path / "min_width_example.py").write_text(imports + found[1])
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry.registered()))
     importlib.import_module("min_width_example")
     rule = build("min_width", {"pixels": 640})
     assert isinstance(rule, Filter)

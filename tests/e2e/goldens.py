@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from filelock import FileLock
 
 from pipeline.engine import Options
 from pipeline.selecting.command import recipe_path
@@ -29,6 +33,20 @@ def name_of(line: object) -> str:
 
 def generate(tool: str, *args: str) -> None:
     subprocess.run([sys.executable, str(SHARED / "tools" / tool), *args], check=True, capture_output=True, timeout=280)
+
+
+def two_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20,000 rows of the pool in two files with features, each made for itself; made once, by whichever process is first."""
+    pytest.importorskip("wordfreq")
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder, whole = base / "golden-pool", base / "golden-pool-is-whole"
+    with FileLock(base / "golden-pool.lock"):
+        if not whole.exists():
+            generate("gen_pool.py", str(folder), "--files", "2", "--rows", "10000", "--seed", "0", "--npz", "--npz-store")
+            whole.touch()
+    return folder
 
 
 def golden(name: str) -> Path:

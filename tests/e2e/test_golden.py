@@ -13,11 +13,12 @@ import pytest
 from pipeline.engine import Options
 from pipeline.extract.page import Documents, Wanted
 from pipeline.extract.scan import Scan
-from pipeline.reshard import reshard
+from pipeline.reshard.job import reshard
+from pipeline.reshard.settings import Settings as Resharding
 from pipeline.selection import Settings
 from pools import shards, uids
 from tests.conftest import SHARED
-from tests.e2e.goldens import BY_ROW, GOLDEN, generate, golden, made, name_of
+from tests.e2e.goldens import BY_ROW, GOLDEN, generate, golden, made, name_of, two_files
 
 pytestmark = pytest.mark.shared
 
@@ -50,22 +51,14 @@ def test_without_verdicts_the_lists_are_the_same(tmp_path: Path, pool: Path, lin
     assert not (tmp_path / "out" / "selection" / "verdicts").exists()
 
 
-@pytest.fixture(scope="module")
-def two_files(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
-    """20,000 rows of the pool in two files, each made for itself."""
-    pytest.importorskip("wordfreq")
-    path = tmp_path_factory.mktemp("pool2")
-    generate("gen_pool.py", str(path), "--files", "2", "--rows", "10000", "--seed", "0")
-    return path
-
-
 @pytest.mark.parametrize("line", BY_ROW, ids=name_of)
 def test_on_two_files_the_lists_are_those_of_the_reference_code(
-    tmp_path: Path, two_files: Path, line: tuple[str, str, int]
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, shared_data: Path, line: tuple[str, str, int]
 ) -> None:
     recipe, name, _ = line
-    ours = made(recipe, two_files, tmp_path / "out", workers=0)
-    column = pa.concat_tables(pq.read_table(p, columns=["uid"]) for p in two_files.glob("*.parquet"))["uid"]
+    pool = two_files(tmp_path_factory)
+    ours = made(recipe, pool, tmp_path / "out", workers=0)
+    column = pa.concat_tables(pq.read_table(p, columns=["uid"]) for p in pool.glob("*.parquet"))["uid"]
     there = uids.sort(uids.pack(column))
     assert len(uids.minus(there, uids.read_list(str(golden("no_filter"))))) == 0
     assert ours.tolist() == uids.intersect(uids.read_list(str(golden(name))), there).tolist()
@@ -77,8 +70,10 @@ def test_repeats_and_missing_uids_are_resharded_as_the_reference_does(tmp_path: 
     """1000 uids, 300 of them twice, 100 of those three times, 50 absent, on shards as img2dataset writes them."""
     generate("gen_shards.py", str(tmp_path), "--shards", "4", "--rows", "1000", "--min-kb", "4", "--max-kb", "8")
     listed = str(tmp_path / "subset_dups.npy")
-    outcome = reshard(str(tmp_path / "shards"), listed, str(tmp_path / "out"), shard_size=500, options=QUIET)
-    assert outcome.counts == {"in": 1450, "kept": 1400, "dropped:missing": 50}
+    outcome = reshard(
+        str(tmp_path / "shards"), listed, str(tmp_path / "out"), settings=Resharding(shard_size=500), options=QUIET
+    )
+    assert outcome.counts == {"in": 1450, "kept": 1400, "dropped:missing": 50, "repeats": 400}
     source = {k: m for p in shards.list_shards(str(tmp_path / "shards")) for k, m in shards.read_all(p)}
     by_image = {m["jpg"]: m for m in source.values()}
     keys: Counter[int] = Counter()

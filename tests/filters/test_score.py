@@ -94,7 +94,8 @@ def test_the_number_that_is_kept_is_exact(data: st.DataObject) -> None:
     kept = keep(Score(column="s", top_count=count, of="input"), rows)
     scored = [v for v in values if v is not None and not math.isnan(v)]
     assert kept.count(True) == min(count, len(scored))
-    assert sorted((v for v, k in zip(values, kept, strict=True) if k and v is not None), reverse=True) == sorted(scored, reverse=True)[:count]
+    found = [v for v, k in zip(values, kept, strict=True) if k and v is not None]
+    assert sorted(found, reverse=True) == sorted(scored, reverse=True)[:count]
 
 
 def test_rows_with_equal_uids_stay_together() -> None:

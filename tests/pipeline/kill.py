@@ -33,11 +33,12 @@ class Killer:
     @contextlib.contextmanager
     def atomic(self, path: str) -> Iterator[IO[bytes]]:
         self.written += 1
+        number = self.written  # others may be opened before this one is whole
         with _atomic(path) as f:
             yield f
-            if self.written == self.fatal and self.fatal % 2:
+            if number == self.fatal and self.fatal % 2:
                 os.kill(os.getpid(), signal.SIGKILL)
-        if self.written == self.fatal:
+        if number == self.fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def remove_tree(self, path: str) -> None:

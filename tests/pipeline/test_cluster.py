@@ -18,6 +18,7 @@ from pipeline.cli import app
 from pipeline.cluster import Settings, cluster
 from pipeline.engine import Options
 from pools.errors import InputError
+from pools.part import Part
 
 QUIET = Options(workers=0, quiet=True)
 Array = NDArray[Any]
@@ -163,10 +164,22 @@ def test_equal_rows_give_finite_centroids(tmp_path: Path) -> None:
 
 
 # T82
-def test_files_with_vectors_of_two_lengths_are_named(tmp_path: Path) -> None:
+def test_files_with_vectors_of_two_lengths_are_named_before_any_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pool = Path(write_pool(tmp_path / "pool-c", blobs(8), files=2))
     np.savez(pool / "metadata" / "1.npz", img=blobs(4, 12))
-    with pytest.raises(InputError, match=r"1\.parquet: 'img' has vectors of 12 numbers, in .*0\.parquet of 8"):
+    message = r"1\.parquet: 'img' has vectors of 12 numbers, in .*0\.parquet of 8"
+    with monkeypatch.context() as patched:
+        patched.setattr(Part, "batches", lambda *_: pytest.fail("read"))
+        with pytest.raises(InputError, match=message):
+            run(tmp_path, blobs(8), clusters=2)
+    # Of lists in parquet no type tells it.
+    for i, width in enumerate((8, 12)):
+        (pool / "metadata" / f"{i}.npz").unlink()
+        path = pool / "metadata" / f"{i}.parquet"
+        pq.write_table(pq.read_table(path).append_column("img", pa.array(blobs(4, width).tolist())), path)
+    with pytest.raises(InputError, match=message):
         run(tmp_path, blobs(8), clusters=2)
 
 
@@ -189,6 +202,9 @@ def test_what_is_there_is_not_made_again_nor_replaced_unasked(tmp_path: Path, mo
         assert np.array_equal(run(tmp_path, features, clusters=4), first)
     with pytest.raises(InputError, match=r"c\.npy: there are other centroids"):
         run(tmp_path, features, clusters=3)
+    np.savez(tmp_path / "pool-c" / "metadata" / "0.npz", img=features[::-1])  # another pool
+    with pytest.raises(InputError, match=r"c\.npy: there are other centroids"):
+        run(tmp_path, features, clusters=4)
     assert len(run(tmp_path, features, clusters=3, options=Options(workers=0, quiet=True, overwrite=True))) == 3
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -193,6 +195,47 @@ def test_a_file_that_changed_is_judged_again_and_the_others_are_not(
     assert kept(tmp_path / "runs" / "second") == [3, 7]
 
 
+def test_verdicts_on_another_pool_with_the_same_names_and_times_are_not_taken_over(
+    tmp_path: Path, pool: Path, recipe: Path, asked: list[int]
+) -> None:
+    select(str(recipe), str(pool), str(tmp_path / "runs" / "first"), options=QUIET)
+    shutil.copytree(pool, tmp_path / "other")  # which keeps the times of change
+    select(str(recipe), str(tmp_path / "other"), str(tmp_path / "runs" / "second"), options=QUIET)
+    assert sum(asked) == 14
+
+
+def test_of_several_selections_the_one_that_goes_furthest_is_taken(
+    tmp_path: Path, pool: Path, recipe: Path, asked: list[int]
+) -> None:
+    """`a` has all stages, `b`, which is looked at later, the first alone."""
+    select(str(recipe), str(pool), str(tmp_path / "runs" / "a"), options=QUIET)
+    recipe.write_text("keep:\n  - image_size: {min_side: 200}\n  - caption: {min_words: 3}\n")
+    select(str(recipe), str(pool), str(tmp_path / "runs" / "b"), options=QUIET)
+    asked.clear()
+    recipe.write_text(KEEP % 0.5)
+    select(str(recipe), str(pool), str(tmp_path / "runs" / "c"), options=QUIET)
+    assert asked == []
+
+
+def test_what_is_fitted_within_a_combinator_rests_on_all_files(tmp_path: Path, pool: Path, recipe: Path) -> None:
+    recipe.write_text("keep:\n  - all:\n      - score: {column: s, top_fraction: 0.25, of: pool}\n")
+    select(str(recipe), str(pool), str(tmp_path / "runs" / "d"), options=QUIET)
+    path = pool / "1.parquet"
+    pq.write_table(pq.read_table(path).set_column(4, "s", pa.array([0.95] * 4, pa.float32())), path)
+    select(str(recipe), str(pool), str(tmp_path / "runs" / "e"), options=QUIET)
+    assert kept(tmp_path / "runs" / "d") == [0, 1, 3]
+    assert kept(tmp_path / "runs" / "e") == [4, 5, 6, 7]
+
+
+def test_an_annotation_that_changed_is_judged_again(tmp_path: Path, pool: Path, recipe: Path) -> None:
+    recipe.write_text("keep:\n  - score: {column: e, min: 0.5}\n")
+    for name, high in (("first", 0), ("second", 1)):
+        for f in (0, 1):
+            write(pool / "annotations" / "extra", f, uid=U[4 * f : 4 * f + 4], e=[0.9 * (f == high)] * 4)
+        select(str(recipe), str(pool), str(tmp_path / "runs" / name), options=QUIET)
+        assert kept(tmp_path / "runs" / name) == list(range(4 * high, 4 * high + 4))
+
+
 def test_a_top_fraction_is_of_the_whole_pool_so_every_file_counts(tmp_path: Path, pool: Path, recipe: Path) -> None:
     recipe.write_text("keep:\n  - score: {column: s, top_fraction: 0.25, of: pool}\n")
     select(str(recipe), str(pool), str(tmp_path / "runs" / "first"), options=QUIET)
@@ -201,6 +244,22 @@ def test_a_top_fraction_is_of_the_whole_pool_so_every_file_counts(tmp_path: Path
     pq.write_table(pq.read_table(path).set_column(4, "s", pa.array([0.95] * 4, pa.float32())), path)
     select(str(recipe), str(pool), str(tmp_path / "runs" / "second"), options=QUIET)
     assert kept(tmp_path / "runs" / "second") == [4, 5, 6, 7]
+
+
+def test_a_run_on_local_files_loads_neither_pandas_nor_what_remote_stores_need(
+    tmp_path: Path, pool: Path, recipe: Path
+) -> None:
+    """pyarrow imports pandas with the first value of Python's that it is given, which takes as long as the rest."""
+    recipe.write_text(KEEP % 0.5 + "  - score: {column: s, top_fraction: 0.5, of: input}\n  - language: {is: [en, de, fr]}\n")
+    command = ["filter", str(recipe), str(pool), "--output", str(tmp_path / "out"), "--workers", "0", "--quiet"]
+    code = (
+        "import sys\nfrom pipeline.cli import app\nsys.argv[0] = 'winnow'\n"
+        "try:\n    app()\nexcept SystemExit:\n    print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
+    assert kept(tmp_path / "out") is not None
+    assert "fasttext" in done.stdout.split()
+    assert not set(done.stdout.split()) & {"pandas", "fsspec", "torch", "asyncio"}
 
 
 def test_a_dry_run_tells_the_plan_and_writes_nothing(tmp_path: Path, pool: Path, recipe: Path) -> None:
@@ -236,6 +295,69 @@ def test_recipes_say_what_they_need_and_what_a_pool_lacks(pool: Path) -> None:
     assert lines[at + 2].strip() == "the pool has it"
 
 
+# T82
+@pytest.mark.parametrize("rule", ["keep:\n  - all:\n      - nearest_cluster: {%s, targets: %s}\n", "mix"])
+def test_features_of_another_length_are_named_with_both_files_before_any_work(
+    tmp_path: Path, pool: Path, recipe: Path, rule: str
+) -> None:
+    np.save(tmp_path / "centroids.npy", np.eye(3, dtype=np.float32))
+    (tmp_path / "targets.txt").write_text("0\n")
+    given = f"features: img, centroids: {tmp_path / 'centroids.npy'}"
+    if rule == "mix":
+        recipe.write_text(f"keep: []\nmix:\n  - balanced_clusters: {{{given}}}\n")
+    else:
+        recipe.write_text(rule % (given, tmp_path / "targets.txt"))
+    np.savez(pool / "0.npz", img=np.ones((4, 3), np.float16))
+    np.savez(pool / "1.npz", img=np.ones((4, 2), np.float16))
+    message = r"1\.parquet: 'img' has vectors of 2 numbers, the centroids in .*centroids\.npy are of 3"
+    for dry in (["--dry-run"], ["--output", tmp_path / "out"]):
+        with pytest.raises(InputError, match=message):
+            run_raising("filter", recipe, pool, *dry, "--workers", "0")
+    assert not (tmp_path / "out").exists()
+    np.savez(pool / "1.npz", img=np.ones((4, 3), np.float16))
+    assert select(str(recipe), str(pool), str(tmp_path / "out"), options=QUIET).counts["kept"] == 8
+
+
+def test_a_column_of_words_is_no_score_which_is_said_before_any_work(tmp_path: Path, pool: Path, recipe: Path) -> None:
+    recipe.write_text("keep:\n  - not:\n      - score: {column: text, min: 0.5}\n")
+    with pytest.raises(InputError, match=r"0\.parquet: column 'text' holds string; expected numbers"):
+        select(str(recipe), str(pool), str(tmp_path / "out"), options=QUIET)
+    assert not (tmp_path / "out").exists()
+
+
+def test_so_many_are_kept_however_the_pool_is_cut(tmp_path: Path, pool: Path, recipe: Path) -> None:
+    """Rows 0 and 1 have 0.9 and tie for the last place but one."""
+    recipe.write_text("keep:\n  - score: {column: s, top_count: 1, of: pool}\n")
+    select(str(recipe), str(pool), str(tmp_path / "a" / "out"), options=QUIET)
+    whole = pa.concat_tables([pq.read_table(pool / "1.parquet"), pq.read_table(pool / "0.parquet")])
+    write(tmp_path / "one", 0, **{name: whole[name] for name in whole.column_names})
+    select(str(recipe), str(tmp_path / "one"), str(tmp_path / "b" / "out"), options=Options(workers=2, quiet=True))
+    first = int(np.argmin(uids.hash64(uids.pack(U[:2]), 0)))
+    assert kept(tmp_path / "a" / "out") == kept(tmp_path / "b" / "out") == [first]
+
+
+# T71
+def test_lists_of_selections_are_combined_in_either_order(tmp_path: Path, pool: Path, recipe: Path) -> None:
+    """A list with repeats, as a mix makes it, counts as the set of its uids."""
+    lists = {}
+    for name, said in {
+        "a": "keep:\n  - image_size: {min_side: 300}\nmix:\n  - weights: {column: original_width, scale: 0.01}\n",
+        "b": "keep:\n  - score: {column: s, min: 0.5}\n",
+    }.items():
+        recipe.write_text(said)
+        select(str(recipe), str(pool), str(tmp_path / name), options=QUIET)
+        lists[name] = tmp_path / name / "uids.npy"
+    assert kept(tmp_path / "a") == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert kept(tmp_path / "b") == [0, 1, 3, 5, 6, 7]
+    expected = {"intersect": [1, 3], "union": [0, 1, 2, 3, 5, 6, 7], "minus": [2]}
+    for operation, members in expected.items():
+        for order in ("ab", "ba"):
+            out = tmp_path / f"{operation}-{order}" / "uids.npy"
+            result = run("uids", operation, lists[order[0]], lists[order[1]], "--output", out)
+            assert result.exit_code == 0, result.output
+            assert kept(out.parent) == ([0, 5, 6, 7] if (operation, order) == ("minus", "ba") else members)
+
+
 PLUGIN = '''
 from dataclasses import dataclass
 from typing import ClassVar
@@ -261,7 +383,7 @@ class EndsWith:
 
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry.registered()))
     monkeypatch.setattr(plugin, "_LOADED", {})
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)

@@ -28,6 +28,7 @@ keep:
   - any:
       - clip_score: {model: l14, top_fraction: 0.4, of: pool}
       - caption: {min_words: 4}
+captions: {column: url}
 """
 
 
