@@ -1,11 +1,13 @@
 """What was scored: a result a task, the table, and the two files that hold them.
 
-`eval_results.jsonl` is in DataComp's form. `eval_manifest.json` beside it says what the numbers rest on: the weights'
-SHA-256, and for each task its kind, the number of images and of classes or texts, and which images could not be read.
+`eval_results.jsonl` is in DataComp's form. `eval_manifest.json` beside it says what the numbers rest on: the SHA-256 of the
+results and of the weights, and for each task its kind, the number of images and of classes or texts, and which images could
+not be read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -138,10 +140,12 @@ class Ledger:
         self.results[result.task.key] = result
         order = {key: i for i, key in enumerate(load_tasks())}
         self.results = dict(sorted(self.results.items(), key=lambda kv: (order.get(kv[0], len(order)), kv[0])))
-        text = "".join(json.dumps(r.line, ensure_ascii=False, allow_nan=False) + "\n" for r in self.results.values())
-        store.write_bytes(TrainingRun(self.folder).results, text.encode())
+        lines = (json.dumps(r.line, ensure_ascii=False, allow_nan=False) + "\n" for r in self.results.values())
+        content = "".join(lines).encode()
+        store.write_bytes(TrainingRun(self.folder).results, content)
         records = {k: r.record for k, r in self.results.items()}
-        store.write_json(store.join(self.folder, MANIFEST), {**self.identity, "tasks": records})
+        told = {**self.identity, "results_sha256": hashlib.sha256(content).hexdigest(), "tasks": records}
+        store.write_json(store.join(self.folder, MANIFEST), told)
 
 
 def _worst_group(main: str, metrics: dict[str, float | None]) -> tuple[str, int] | None:
