@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipeline import cluster_command, lists, pools_command
+from pipeline import cluster_command, decontaminate_command, lists, models_command, pools_command
+from pipeline.annotate.command import annotate
 from pipeline.cli_options import (
     Device,
     Json,
@@ -19,10 +20,12 @@ from pipeline.cli_options import (
     conclude,
     make_options,
 )
+from pipeline.doctor import doctor
 from pipeline.download.command import download
 from pipeline.extract.command import extract
 from pipeline.extras import missing
 from pipeline.help_panels import Panels
+from pipeline.reshard.command import reshard
 from pipeline.selecting.command import RECIPES as RECIPES
 from pipeline.selecting.command import explain, filter_, recipes
 from pipeline.selecting.command import recipe_path as recipe_path
@@ -40,6 +43,10 @@ app = typer.Typer(
 app.add_typer(lists.app, name="uids", help="Look at uid lists, combine and convert them.")
 app.add_typer(pools_command.app, name="pool", help="Make pools of what others published.")
 app.add_typer(cluster_command.app, name="cluster", help="Find the clusters of a pool's features.")
+app.add_typer(models_command.app, name="models", help="List the weights that winnow knows, get them, find them.")
+app.add_typer(decontaminate_command.app, name="decontaminate", help="Keep evaluation images out of training data.")
+evals_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(evals_app, name="evals", help="Look at evaluation data before anything is scored.")
 
 
 app.command()(extract)
@@ -60,67 +67,13 @@ def replay(
     job(archives, port=port)
 
 
-@app.command()
-def annotate(
-    pool: Annotated[str, typer.Argument(help="A pool with metadata/ and shards/.")],
-    with_: Annotated[Literal["clip"], typer.Option("--with", help="The annotator.")],
-    model: Annotated[str, typer.Option(help="A training run, or the name or config file of an open_clip model.")],
-    name: Annotated[str, typer.Option(help="Names the columns: clip_<name>_similarity_score, <name>_img, <name>_txt.")],
-    pretrained: Annotated[str | None, typer.Option(metavar="PATH", help="The checkpoint, unless the model is a run.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Samples at once.")] = 64,
-    device: Device = "auto",
-    workers: Workers = 0,
-    overwrite: Overwrite = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Add scores and features to a pool, beside its metadata; nothing that is there changes.
-
-    Example: winnow annotate pool --with clip --model ViT-B-32 --pretrained open_clip.pt --name b32
-    """
-    from pipeline.annotate.job import annotate_clip
-
-    outcome = annotate_clip(
-        pool,
-        name=name,
-        model=model,
-        pretrained=pretrained,
-        batch_size=batch_size,
-        device=device,
-        options=make_options(overwrite, quiet, "local", workers),
-    )
-    conclude(f"annotate {with_}", outcome, f"{pool}/annotations/{name}", json, quiet)
-
-
+app.command(cls=Panels)(annotate)
 app.command("filter")(filter_)
 app.command()(explain)
 app.command()(recipes)
 
 
-@app.command()
-def reshard(
-    shards: Annotated[str, typer.Argument(help="A folder of webdataset shards.")],
-    uids: Annotated[str, typer.Argument(help="A sorted uid list (.npy); a uid may stand several times.")],
-    output: Output,
-    shard_size: Annotated[int, typer.Option(min=1, help="Samples a shard.")] = 10_000,
-    strict: Annotated[bool, typer.Option(help="A uid that is in no shard is a failure (exit 1).")] = False,
-    workers: Workers = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Write new shards of just the samples in a list; nothing is decoded.
-
-    Example: winnow reshard pool/shards selection/uids.npy --output training
-    """
-    from pipeline.reshard import reshard as job
-
-    options = make_options(overwrite, quiet, "local", workers)
-    outcome = job(shards, uids, output, shard_size=shard_size, strict=strict, options=options)
-    # Missing uids are listed; whether they are a failure is for --strict to say.
-    from pipeline.summary import report
-
-    report("reshard", outcome, output, as_json=json, quiet=quiet)
+app.command(cls=Panels)(reshard)
 
 
 @app.command()
@@ -222,6 +175,70 @@ def score(
         raise typer.Exit(1)
 
 
+@evals_app.command()
+def check(
+    evals: Annotated[str, typer.Argument(help="A folder of evaluation sets in DataComp's form (wds_<task>_test/).")],
+    json: Json = False,
+) -> None:
+    """Say which tasks have complete data, and what is wrong with the others. No model is needed.
+
+    Example: winnow evals check evals
+    """
+    from json import dumps
+
+    from baselines.score.check import check as job
+
+    found = list(job(evals))
+    counted = [c for c in found if c.task.counted]
+    lacking = [c.task.key for c in counted if c.missing]
+    if json:
+        tasks = {c.task.key: {"images": c.images, "obstacle": c.obstacle or None, "note": c.note or None} for c in found}
+        print(dumps({"stage": "evals check", "tasks": tasks, "missing": lacking}))
+    else:
+        width = max(len(c.task.key) for c in found)
+        for c in found:
+            print(c.line(width))
+        print(f"{len(counted) - len(lacking)} of the {len(counted)} tasks that count are complete")
+    if lacking:
+        raise typer.Exit(1)
+
+
+# The baselines parse these themselves: nothing of theirs may be imported before it is used.
+_parsed_there = app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+
+
+@_parsed_there
+def submit(ctx: typer.Context) -> None:
+    """Check that a run's list, pool, recipe, weights and results belong together, and write a submission of them."""
+    from baselines.submission.command import submitting
+
+    _hand_over(submitting, ctx)
+
+
+@_parsed_there
+def leaderboard(ctx: typer.Context) -> None:
+    """Rank submissions, for each scale and track."""
+    from baselines.submission.command import ranking
+
+    _hand_over(ranking, ctx)
+
+
+@_parsed_there
+def study(ctx: typer.Context) -> None:
+    """Find out what many runs say together: scaling laws, significance, ranks."""
+    from baselines.studies.command import app as studies
+
+    _hand_over(studies, ctx)
+
+
+def _hand_over(command: typer.Typer, ctx: typer.Context) -> None:
+    if status := command(ctx.args, prog_name=ctx.command_path, standalone_mode=False):
+        raise typer.Exit(status)
+
+
 @app.command()
 def miniweb(
     folder: Annotated[str, typer.Argument(help="Where the web goes.")],
@@ -275,16 +292,7 @@ def demo(
         demo_seeds(folder, settings, seeds)
 
 
-@app.command()
-def doctor() -> None:
-    """Check what is installed, and say which command installs what is missing.
-
-    Example: winnow doctor
-    """
-    from pipeline.doctor import examine
-
-    if not examine():
-        raise typer.Exit(1)
+app.command()(doctor)
 
 
 def main() -> None:

@@ -17,11 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from baselines.train.decode import Raw
 from pools import shards, store, uids
 from pools.errors import InputError, WorkFailed
+from pools.wanted import Taken, Wanted
 
 WINDOW_SAMPLES = 4096  # of the shuffle
 WINDOW_BYTES = 256 << 20
@@ -111,6 +110,9 @@ class Source:
     seed: int
     listed: uids.Uids | None = None
 
+    def __post_init__(self) -> None:
+        self._list = None if self.listed is None else Wanted(self.listed)
+
     def __iter__(self) -> Iterator[Raw]:
         position = itertools.count()
         for number in itertools.count():
@@ -127,7 +129,7 @@ class Source:
                 raise InputError(what, where=self.paths[0], expected="samples to train on")
 
     def _pass(self, order: Sequence[str]) -> Iterator[Raw]:
-        taken = None if self.listed is None else np.zeros(len(self.listed), bool)
+        taken = Taken(0 if self.listed is None else len(self.listed))
         for path in order:
             index: list[shards.Sample] = []
             damage = ""
@@ -148,22 +150,11 @@ class Source:
             if damage:
                 yield Raw(path, b"", None, "damaged_shard", damage)
 
-    def _wanted(self, f: Any, index: Sequence[shards.Sample], taken: Any) -> Iterator[tuple[shards.Sample, int]]:
-        """The samples of a shard that are to be read, and how often each is wanted.
-
-        Of rows that share a uid the first counts, as in resharding.
-        """
-        if self.listed is None:
-            yield from ((s, 1) for s in index)
-            return
-        known = [(s, u) for s in index if (u := _uid(shards.sidecar(f, s)))]
-        packed = uids.pack(u for _, u in known)
-        counts = uids.count(self.listed, packed)
-        places = np.searchsorted(self.listed, packed)
-        for (sample, _), copies, place in zip(known, counts, places, strict=True):
-            if copies and not taken[place]:
-                taken[place] = True
-                yield sample, int(copies)
+    def _wanted(self, f: Any, index: Sequence[shards.Sample], taken: Taken) -> Iterator[tuple[shards.Sample, int]]:
+        """The samples of a shard that are to be read, and how often each is wanted."""
+        if self._list is None:
+            return ((s, 1) for s in index)
+        return shards.listed(f, index, self._list, taken)
 
 
 def shuffled(raws: Iterator[Raw], rng: random.Random) -> Iterator[Raw]:
@@ -186,7 +177,7 @@ def shuffled(raws: Iterator[Raw], rng: random.Random) -> Iterator[Raw]:
 def _raw(f: Any, sample: shards.Sample, need_uid: bool) -> Raw:
     """Reads one sample. One that lacks a part is returned with the reason."""
     meta = shards.sidecar(f, sample)
-    uid = _uid(meta)
+    uid = shards.uid_of(sample.key, meta) or ""
     name = uid or f"{store.name(sample.shard)}/{sample.key}"
     caption = _caption(shards.read(f, sample, "txt") if "txt" in sample.members else None, meta)
     image = sample.image_extension
@@ -197,14 +188,6 @@ def _raw(f: Any, sample: shards.Sample, need_uid: bool) -> Raw:
     if need_uid and not uid:
         return Raw("", b"", caption, "no_uid")
     return Raw(name, shards.read(f, sample, image), caption)
-
-
-def _uid(meta: dict[str, Any]) -> str:
-    """The sample's uid in lower case, empty if it has none that is one."""
-    uid = meta.get("uid")
-    if not isinstance(uid, str) or len(uid) != 32:
-        return ""
-    return uid.lower() if all(c in "0123456789abcdefABCDEF" for c in uid) else ""
 
 
 def _caption(txt: bytes | None, meta: dict[str, Any]) -> str:

@@ -132,7 +132,7 @@ def test_both_kinds_are_scored_in_one_call(run: Path, evals: Path, tmp_path: Pat
     assert [(r.task.key, r.record["kind"]) for r in scored.results] == [
         ("colours", "retrieval"), ("named", "classification"), ("squares", "classification")
     ]  # fmt: skip
-    assert "not scored: voc (data of type 'multilabel' cannot be scored yet)" in scored.table()
+    assert "not scored: voc (data of type 'multilabel' cannot be scored)" in scored.table()
     with pytest.raises(InputError, match="voc: data of type 'multilabel'"):
         quick(run, tmp_path / "e", tasks=["voc", "colours"])
 

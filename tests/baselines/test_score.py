@@ -163,7 +163,7 @@ def test_the_command_says_the_same_as_json(run: Path, evals: Path, tmp_path: Pat
         "not_scored": [],
     }
     # A task that cannot be scored is named, and the exit code is not 0; an image that cannot be read is as it was asked for.
-    write_task(tmp_path / "e" / "wds_wilds-fmow_test", [0, 1])
+    (write_task(tmp_path / "e" / "wds_parts_test", [0, 1]) / "dataset_type.txt").write_text("segmentation\n")
     bad = write_task(tmp_path / "e" / "wds_bad_test", [0, 1], tars=1) / "test" / "0.tar"
     members = dict(shards.read_all(str(bad)))
     members["s0000001"]["png"] = b"no picture"
@@ -173,7 +173,7 @@ def test_the_command_says_the_same_as_json(run: Path, evals: Path, tmp_path: Pat
     assert said.exit_code == 1
     found = json.loads(said.stdout)
     assert (found["output"], found["not_scored"]) == (
-        str(tmp_path / "o"), ["wilds/fmow (acc_worst_region cannot be computed yet)"]
+        str(tmp_path / "o"), ["parts (data of type 'segmentation' cannot be scored)"]
     )  # fmt: skip
     assert list(found["results"]) == ["bad", "squares"] and found["results"]["bad"]["unreadable"] == 1
 
