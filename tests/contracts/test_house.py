@@ -88,7 +88,8 @@ def test_the_lock_pins_every_dependency_that_the_project_names() -> None:
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    locked = dict(re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.M))
+    text = "".join((ROOT / name).read_text() for name in ("requirements.lock", "compiled.lock"))
+    locked = dict(re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", text, re.M))
     locked = {name.lower().replace("_", "-"): version for name, version in locked.items()}
     named = project["dependencies"] + [d for extra in project["optional-dependencies"].values() for d in extra]
     for requirement in named:

@@ -293,4 +293,4 @@ def test_pool_import_is_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert table.schema.names == ["uid", "url", "text", "clip_b32_similarity_score"]
     status, _, err = winnow(monkeypatch, capsys, *arguments, "--rename", "similarity")
     assert status == 2
-    assert "OLD=NEW" in err
+    assert "expected A=B" in err
