@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -102,6 +103,18 @@ def test_an_interrupt_ends_workers_at_once_and_without_a_word(tmp_path: Path) ->
         assert process.wait(20) == 130
     assert "Traceback" not in said
     assert not (tmp_path / "out" / "_manifest.json").exists()
+
+
+def test_the_collector_of_workers_leaves_alone_what_was_loaded_for_them() -> None:
+    program = """
+from pipeline.engine import Local
+from tests.pipeline.jobs import frozen
+if __name__ == "__main__":
+    print(list(Local(2).map(frozen, [0, 1])))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    found = dict(ast.literal_eval(done.stdout))
+    assert set(found) == {0, 1} and min(found.values()) > 10_000, done
 
 
 def test_part_failures_stand_in_the_outcome_also_of_a_finished_job(tmp_path: Path) -> None:
