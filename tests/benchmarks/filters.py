@@ -3,8 +3,8 @@
 The peer is the python of an environment of its own (`pip install torch numpy==1.26.4 pandas==2.3.3 pyarrow==19.0.1 nltk==3.8.1
 tqdm fsspec fasttext-wheel`), the checkout one of mlfoundations/datacomp. Whole processes, one worker each, rounds alternate;
 what is compared is the least of each, CPU seconds (of the process and its workers) and wall. The lists must be equal. The peer
-is given the language model that we have, the compressed one, and nothing to download; where gcld3 is not installed, which only
-laion2b asks for, an empty module stands for it.
+is given the language model that we have, the compressed one, and nothing to download; where gcld3 is not installed (cld3-py
+has it), which only laion2b asks for, an empty module stands for it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ RECIPES = {
     "no_filter": ["no_filter"],
     "clip_score_l14_30": ["clip_score", "arch=l14", "fraction=0.3"],
     "basic": ["basic_filter"],
+    "laion2b": ["laion2b"],
 }
 
 

@@ -14,7 +14,7 @@ from pipeline.selection import select
 from pools import uids
 from pools.errors import InputError
 from pools.layout import Pool
-from tests.pipeline.pools import features, make_pool, uid
+from tests.pipeline.made_pools import features, make_pool, uid
 from tests.pipeline.test_cli import call
 
 HERE = Options(workers=0, quiet=True)

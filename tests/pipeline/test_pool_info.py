@@ -16,7 +16,7 @@ from pipeline.cli import app
 from pipeline.engine import Options
 from pipeline.pool_info import QUANTILES, Column, info
 from pools.layout import Pool
-from tests.pipeline.pools import HEADER, make_pool, uid
+from tests.pipeline.made_pools import HEADER, make_pool, uid
 from tests.pipeline.test_cli import call
 
 HERE = Options(workers=0, quiet=True)

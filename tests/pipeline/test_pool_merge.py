@@ -18,7 +18,7 @@ from pipeline.selection import select
 from pools import uids
 from pools.errors import InputError
 from pools.layout import Pool
-from tests.pipeline.pools import features, make_pool, picture, samples, uid
+from tests.pipeline.made_pools import features, make_pool, picture, samples, uid
 from tests.pipeline.test_cli import call
 from tests.pipeline.trees import tree
 

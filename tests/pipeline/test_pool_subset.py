@@ -17,7 +17,7 @@ from pipeline.pool_verify import verify
 from pools import uids
 from pools.layout import Pool
 from pools.subsets import Within
-from tests.pipeline.pools import features, make_pool, picture, samples, uid
+from tests.pipeline.made_pools import features, make_pool, picture, samples, uid
 from tests.pipeline.test_cli import call
 
 HERE = Options(workers=0, quiet=True)

@@ -20,7 +20,7 @@ from pipeline.engine import Options
 from pipeline.pool_verify import check_checksums, verify, write_checksums
 from pools.errors import InputError
 from pools.layout import Pool
-from tests.pipeline.pools import make_pool, picture, uid, write_tar
+from tests.pipeline.made_pools import make_pool, picture, uid, write_tar
 from tests.pipeline.test_cli import call
 
 HERE = Options(workers=0, quiet=True)
