@@ -15,7 +15,8 @@ EXTRAS = {
     "cluster": ("faiss",),
     "annotate": ("h5py", "imagehash", "onnxruntime", "safetensors", "tokenizers"),
     "pdq": ("pdqhash",),
-    "train": ("torch", "torchvision", "open_clip", "braceexpand", "scipy"),
+    "train": ("torch", "torchvision", "open_clip", "braceexpand", "scipy", "tensorboard"),
+    "report": ("jinja2", "matplotlib"),
 }
 SHARED = {"PIL": "download"}  # modules that several extras bring
 
