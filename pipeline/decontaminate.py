@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from pipeline import engine
 from pipeline.annotate.annotator import Unscored
-from pipeline.annotate.descriptors import PERCEPTUAL, Describing, Descriptor
-from pipeline.annotate.eval_index import IMAGES, PHASHES, STAGE, VECTORS
-from pipeline.annotate.picture import Picture
+from pipeline.annotate.duplicates.descriptors import PERCEPTUAL, Describing, Descriptor
+from pipeline.annotate.duplicates.eval_index import IMAGES, PHASHES, STAGE, VECTORS
+from pipeline.annotate.pictures.picture import Picture
 from pipeline.device import choose_device
 from pools import shards, store
 from pools.errors import InputError

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.annotate.annotator import Pixels, Unscored
-from pipeline.annotate.picture import Picture
+from pipeline.annotate.pictures.picture import Picture
 from pools import shards, store
 from pools.part import Part
 

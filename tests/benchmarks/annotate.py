@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import torch
 from PIL import Image
 
-from pipeline.annotate.clip import make_clip
+from pipeline.annotate.clip.clip import make_clip
 from pipeline.annotate.job import Settings, annotate
 from pipeline.annotate.unit import CPU_BATCH, GPU_BATCH
 from pipeline.engine import Options

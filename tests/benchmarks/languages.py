@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.annotate.language import make_language
+from pipeline.annotate.text.language import make_language
 
 BOUNDS = (10, 20, 40, 80)  # characters: where the next bin begins
 # Codes of one language, or of a language and the one that it is written in: detectors and collections differ in these.

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 
 from pipeline.annotate.annotator import Unscored
-from pipeline.annotate.descriptors import Descriptor
-from pipeline.annotate.perceptual import mirrored, pdq, phash
-from pipeline.annotate.picture import Picture
+from pipeline.annotate.duplicates.descriptors import Descriptor
+from pipeline.annotate.duplicates.perceptual import mirrored, pdq, phash
+from pipeline.annotate.pictures.picture import Picture
 from pipeline.decontaminate import PICTURES
 
 Shot = Image.Image

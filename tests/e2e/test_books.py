@@ -16,7 +16,7 @@ import pytest
 from baselines.score.suite import score
 from baselines.train.config import TrainConfig
 from baselines.train.loop import train
-from pipeline.annotate.clip import make_clip
+from pipeline.annotate.clip.clip import make_clip
 from pipeline.annotate.job import annotate
 from pipeline.archive import Archive
 from pipeline.download.fetching.fetch import Policy

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from pipeline.annotate.aesthetics import make_aesthetics, read_head
+from pipeline.annotate.clip.aesthetics import make_aesthetics, read_head
 from pools.errors import InputError
 from tests.pipeline.samples import FakeSample, answers, reason
 

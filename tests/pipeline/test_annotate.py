@@ -19,7 +19,7 @@ import open_clip
 import torch
 from PIL import Image
 
-from pipeline.annotate.clip import make_clip
+from pipeline.annotate.clip.clip import make_clip
 from pipeline.annotate.job import Settings
 from pipeline.annotate.job import annotate as job
 from pipeline.engine import Options

@@ -19,13 +19,13 @@ from open_clip.transform import PreprocessCfg
 from PIL import Image
 from torchvision.transforms import CenterCrop, InterpolationMode, Resize
 
-from pipeline.annotate import clip as clip_module
 from pipeline.annotate.annotator import Unscored
 from pipeline.annotate.chosen import choose
-from pipeline.annotate.clip import Clip, make_clip
-from pipeline.annotate.clip_image import Transform
-from pipeline.annotate.clip_text import TextTower
-from pipeline.annotate.picture import Picture
+from pipeline.annotate.clip import clip as clip_module
+from pipeline.annotate.clip.clip import Clip, make_clip
+from pipeline.annotate.clip.images import Transform
+from pipeline.annotate.clip.texts import TextTower
+from pipeline.annotate.pictures.picture import Picture
 from pools.errors import InputError
 from tests.pipeline.annotating import jpeg
 from tests.pipeline.samples import FakeSample

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.annotate import picture, unit
+from pipeline.annotate import unit
 from pipeline.annotate.annotator import Annotator, Batch
 from pipeline.annotate.answers import Answers
 from pipeline.annotate.job import Settings, annotate, dry_run
+from pipeline.annotate.pictures import picture
 from pipeline.annotate.rows import rows as read_rows
 from pipeline.annotate.rows import with_pictures
 from pipeline.download.images.decode import Decoded, Reject, decode

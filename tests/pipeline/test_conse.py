@@ -19,11 +19,11 @@ from PIL import Image
 
 from filters.models import EFFICIENTNET_LITE0, IMAGENET_1K_NAMES, MINILM_L6, packaged
 from pipeline.annotate.annotator import Annotator, Model, Pixels
-from pipeline.annotate.conse import make_conse
-from pipeline.annotate.efficientnet import EfficientNetLite0, crop
 from pipeline.annotate.job import Settings, annotate
-from pipeline.annotate.language import make_language
-from pipeline.annotate.minilm import MiniLM
+from pipeline.annotate.pictures.conse import make_conse
+from pipeline.annotate.pictures.efficientnet import EfficientNetLite0, crop
+from pipeline.annotate.text.language import make_language
+from pipeline.annotate.text.minilm import MiniLM
 from pipeline.engine import Options
 from pipeline.selection import select
 from pools.errors import InputError

@@ -16,11 +16,12 @@ pytest.importorskip("onnxruntime")
 from PIL import Image
 
 from filters.models import packaged
-from pipeline.annotate import face_detectors, faces
 from pipeline.annotate.annotator import Pixels
-from pipeline.annotate.face_finding import Detector, Floats, find_faces, frames
+from pipeline.annotate.faces import detectors as face_detectors
+from pipeline.annotate.faces import faces
+from pipeline.annotate.faces.finding import Detector, Floats, find_faces, frames
 from pipeline.annotate.onnx_shape import freed
-from pipeline.annotate.picture import Picture
+from pipeline.annotate.pictures.picture import Picture
 from pipeline.download.images.prepare import ImageRules, Prepared, prepare
 from pools.errors import InputError
 

@@ -17,7 +17,7 @@ from filters.language import Language as LanguageFilter
 from filters.models import LID_176_FTZ, SHA256, packaged
 from pipeline.annotate.annotator import Model
 from pipeline.annotate.job import Settings, annotate
-from pipeline.annotate.language import Language, make_language
+from pipeline.annotate.text.language import Language, make_language
 from pipeline.engine import Options
 from pipeline.selection import select
 from pools.errors import InputError

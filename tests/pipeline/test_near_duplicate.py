@@ -26,13 +26,13 @@ from typer.testing import CliRunner
 from filters import hamming
 from filters.registry import Filter, build
 from pipeline.annotate.chosen import choose
-from pipeline.annotate.descriptors import Descriptor
-from pipeline.annotate.eval_index import Index, read_manifest
+from pipeline.annotate.duplicates.descriptors import Descriptor
+from pipeline.annotate.duplicates.eval_index import Index, read_manifest
+from pipeline.annotate.duplicates.near_duplicate import make_near_duplicate
+from pipeline.annotate.duplicates.perceptual import mirrored, pdq
+from pipeline.annotate.duplicates.phash import make_phash
 from pipeline.annotate.job import Settings, annotate
-from pipeline.annotate.near_duplicate import make_near_duplicate
-from pipeline.annotate.perceptual import mirrored, pdq
-from pipeline.annotate.phash import make_phash
-from pipeline.annotate.picture import Picture
+from pipeline.annotate.pictures.picture import Picture
 from pipeline.decontaminate import index, sources
 from pipeline.decontaminate_command import app as decontaminate
 from pipeline.engine import Options
@@ -345,7 +345,7 @@ def test_an_index_of_another_model_is_refused(
 
 @pytest.mark.parametrize("metric", ["hamming", "cosine"])
 def test_the_nearest_of_many_is_that_of_comparing_with_each(monkeypatch: pytest.MonkeyPatch, metric: Any) -> None:
-    monkeypatch.setattr("pipeline.annotate.eval_index._BLOCK", 300)
+    monkeypatch.setattr("pipeline.annotate.duplicates.eval_index._BLOCK", 300)
     rng = np.random.default_rng(0)
     rows = 2 if metric == "hamming" else 1
     if metric == "hamming":

@@ -22,10 +22,10 @@ from PIL import Image
 from filters.models import SHA256, folder
 from filters.safety import Nsfw
 from pipeline.annotate.annotator import Pixels
-from pipeline.annotate.feature_head import read_head
-from pipeline.annotate.nsfw_image import HeadNsfw, OpenNsfw, make_nsfw_image, squeezed
+from pipeline.annotate.clip.feature_head import read_head
 from pipeline.annotate.onnx_session import open_session
-from pipeline.annotate.picture import Picture
+from pipeline.annotate.pictures.nsfw_image import HeadNsfw, OpenNsfw, make_nsfw_image, squeezed
+from pipeline.annotate.pictures.picture import Picture
 from pools.errors import InputError
 from tests.pipeline.samples import FakeSample, alone, answers, reason
 

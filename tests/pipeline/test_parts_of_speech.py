@@ -17,7 +17,7 @@ from filters import tagging
 from filters.speech import Determiners, Nouns, Prepositions
 from pipeline.annotate.annotator import Batch, Model
 from pipeline.annotate.job import Settings, annotate
-from pipeline.annotate.parts_of_speech import make_parts_of_speech
+from pipeline.annotate.text.parts_of_speech import make_parts_of_speech
 from pipeline.engine import Options
 from pools.errors import InputError
 from tests.filters.scans import batch

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine import Options
-from pipeline.pool_export import export
+from pipeline.pool.export import export
 from pipeline.selection import select
 from pools import uids
 from pools.errors import InputError

@@ -21,8 +21,8 @@ pytest.importorskip("img2dataset")
 from PIL import Image
 
 from pipeline.engine import Options
-from pipeline.pool_tables import choose_columns, import_tables
-from pipeline.pool_tars import import_tars
+from pipeline.pool.tables import choose_columns, import_tables
+from pipeline.pool.tars import import_tars
 from pipeline.reshard.job import reshard
 from pipeline.selection import select
 from pools import shards, uids

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from pipeline import pools_command
 from pipeline.cli import app
 from pipeline.engine import Options
-from pipeline.pool_info import QUANTILES, Column, info
+from pipeline.pool import command as pools_command
+from pipeline.pool.info import QUANTILES, Column, info
 from pools.layout import Pool
 from tests.pipeline.made_pools import HEADER, make_pool, uid
 from tests.pipeline.test_cli import call

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine import Options
-from pipeline.pool_merge import Rule, merge, open_sources
-from pipeline.pool_verify import verify
+from pipeline.pool.merge import Rule, merge, open_sources
+from pipeline.pool.verify import verify
 from pipeline.selection import select
 from pools import uids
 from pools.errors import InputError

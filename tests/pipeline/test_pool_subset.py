@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine import Options
-from pipeline.pool_subset import choose, list_subset, materialise
-from pipeline.pool_verify import verify
+from pipeline.pool.subset import choose, list_subset, materialise
+from pipeline.pool.verify import verify
 from pools import uids
 from pools.layout import Pool
 from pools.subsets import Within

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine import Options
-from pipeline.pool_verify import check_checksums, verify, write_checksums
+from pipeline.pool.verify import check_checksums, verify, write_checksums
 from pools.errors import InputError
 from pools.layout import Pool
 from tests.pipeline.made_pools import make_pool, picture, uid, write_tar

@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from filters import models
 from pipeline.annotate.annotator import Model, Pixels
-from pipeline.annotate.ocr import Reader, spelled
-from pipeline.annotate.text_in_image import make_text_in_image
+from pipeline.annotate.pictures.ocr import Reader, spelled
+from pipeline.annotate.pictures.text_in_image import make_text_in_image
 from pools.errors import InputError
 from tests.pipeline.samples import FakeSample, answers, reason
 

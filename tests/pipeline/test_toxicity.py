@@ -20,8 +20,8 @@ import torch
 
 from filters.models import SHA256
 from filters.safety import Toxicity as Filter
-from pipeline.annotate.toxic_words import ToxicWords, Vocabulary
-from pipeline.annotate.toxicity import Toxicity, ToxicityModel, make_toxicity
+from pipeline.annotate.text.toxic_words import ToxicWords, Vocabulary
+from pipeline.annotate.text.toxicity import Toxicity, ToxicityModel, make_toxicity
 from pipeline.models import locate
 from pools.errors import InputError
 from tests.pipeline import detoxify_checkpoint
