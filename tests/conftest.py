@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.demos import Demo
+
 # One thread a process: the numeric libraries get many times slower when several processes want all cores.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -37,3 +39,9 @@ def spark() -> Iterator[Any]:
     built = session(2)
     yield built
     built.stop()
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """A finished demo, to be looked at; a test that changes it takes a copy. Its tests are in the xdist group "demo"."""
+    return Demo.run(tmp_path_factory.mktemp("demo"))

@@ -10,60 +10,21 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from baselines.miniweb.demo import DEFAULT
-from pools import uids
+from tests.demos import ENVIRONMENT, WINNOW, Demo, winnow
 
 pytestmark = pytest.mark.xdist_group("demo")
-WINNOW = [sys.executable, "-m", "pipeline.cli"]
-ROOT = Path(__file__).resolve().parents[2]
 
 
-def winnow(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [*WINNOW, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, **options
-    )
-
-
-@dataclass(frozen=True)
-class Done:
-    """A demo of 500 pictures, run once for all tests that look at it."""
-
-    folder: Path
-    printed: str
-    told: str  # on standard error
-
-    def section(self, title: str) -> list[str]:
-        return self.printed.split(title)[1].split("\n\n")[0].splitlines()[1:]
-
-    def truth(self) -> dict[str, dict[str, Any]]:
-        return {r["uid"]: r for r in pq.read_table(self.folder / "web" / "truth.parquet").to_pylist()}
-
-    def kept(self, recipe: str) -> list[str]:
-        listed: list[str] = uids.unpack(uids.read_list(str(self.folder / "selections" / recipe / "uids.npy"))).to_pylist()
-        return listed
-
-
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    where = tmp_path_factory.mktemp("demo")
-    ran = winnow("demo", "d", "--pictures", "500", cwd=where)
-    assert ran.returncode == 0, ran.stderr
-    return Done(where / "d", ran.stdout, ran.stderr)
-
-
-def test_funnel_reconciles_and_names_every_reason(done: Done) -> None:
-    lines = [re.fullmatch(r"  +(.+?) +(-?[\d,]+)", line) for line in done.section("From the web to the training sets")]
+def test_funnel_reconciles_and_names_every_reason(demo: Demo) -> None:
+    lines = [re.fullmatch(r"  +(.+?) +(-?[\d,]+)", line) for line in demo.section("From the web to the training sets")]
     numbers = {m[1]: int(m[2].replace(",", "")) for m in lines if m}
     # 100 pages: a logo and a spacer on each have no text. Of each 100 pictures 2 links are dead, and 1 each answers with
     # HTML, is cut, or objects.
@@ -73,52 +34,52 @@ def test_funnel_reconciles_and_names_every_reason(done: Done) -> None:
     why = {"http_status": -10, "not_an_image": -5, "opt_out": -5, "truncated_image": -5}
     assert {k: numbers[f"failed {k}"] for k in why} == why
     assert numbers["downloaded"] == numbers["scored"] == 475
-    kept = [re.fullmatch(r"  (\w+) +(\d+)", line) for line in done.section("Of what was downloaded, each recipe keeps")]
-    assert {m[1]: int(m[2]) for m in kept if m} == {recipe: len(done.kept(recipe)) for recipe in DEFAULT}
+    kept = [re.fullmatch(r"  (\w+) +(\d+)", line) for line in demo.section("Of what was downloaded, each recipe keeps")]
+    assert {m[1]: int(m[2]) for m in kept if m} == {recipe: len(demo.kept(recipe)) for recipe in DEFAULT}
 
 
-def test_every_candidate_has_the_status_that_the_truth_foretells(done: Done) -> None:
-    shards = sorted((done.folder / "pool" / "shards").glob("*.parquet"))
+def test_every_candidate_has_the_status_that_the_truth_foretells(demo: Demo) -> None:
+    shards = sorted((demo.folder / "pool" / "shards").glob("*.parquet"))
     reasons = {r["uid"]: r["reason"] for p in shards for r in pq.read_table(p).to_pylist()}
     foretold = {"dead_link": "http_status", "html_answer": "not_an_image", "truncated": "truncated_image", "opt_out": "opt_out"}
-    assert reasons == {uid: foretold.get(row["flaw"]) for uid, row in done.truth().items()}
+    assert reasons == {uid: foretold.get(row["flaw"]) for uid, row in demo.truth().items()}
 
 
-def test_candidates_know_the_language_from_each_of_four_places(done: Done) -> None:
-    found = pq.read_table(done.folder / "candidates").to_pylist()
-    truth = done.truth()
+def test_candidates_know_the_language_from_each_of_four_places(demo: Demo) -> None:
+    found = pq.read_table(demo.folder / "candidates").to_pylist()
+    truth = demo.truth()
     assert {r["uid"]: r["content_language"] for r in found} == {u: r["page_language"] for u, r in truth.items()}
 
 
-def test_random_is_as_large_as_clip_score_and_another_set(done: Done) -> None:
-    random, best = done.kept("random"), done.kept("clip_score")
+def test_random_is_as_large_as_clip_score_and_another_set(demo: Demo) -> None:
+    random, best = demo.kept("random"), demo.kept("clip_score")
     assert len(random) == len(best) > 100
     assert set(random) != set(best)
 
 
-def test_the_rules_that_need_no_guess_let_nothing_through(done: Done) -> None:
-    truth = done.truth()
-    flaws = Counter(truth[u]["flaw"] for u in done.kept("basic"))
+def test_the_rules_that_need_no_guess_let_nothing_through(demo: Demo) -> None:
+    truth = demo.truth()
+    flaws = Counter(truth[u]["flaw"] for u in demo.kept("basic"))
     assert not {"too_small", "banner", "file_name", "one_word"} & set(flaws)
     assert flaws["mismatched"] > 100  # which basic rules cannot see
 
 
-def test_printed_precision_and_recall_are_those_of_the_truth(done: Done) -> None:
-    truth = done.truth()
-    pool = [truth[u] for u in done.kept("no_filter")]
+def test_printed_precision_and_recall_are_those_of_the_truth(demo: Demo) -> None:
+    truth = demo.truth()
+    pool = [truth[u] for u in demo.kept("no_filter")]
     for recipe in DEFAULT:
-        kept = [truth[u] for u in done.kept(recipe)]
+        kept = [truth[u] for u in demo.kept(recipe)]
         right = sum(r["describes"] for r in kept)
-        row = next(line.split() for line in done.printed.splitlines() if re.match(rf"  {recipe} +\d+ +[\d.]+ +[\d.]+ ", line))
+        row = next(line.split() for line in demo.printed.splitlines() if re.match(rf"  {recipe} +\d+ +[\d.]+ +[\d.]+ ", line))
         assert int(row[1]) == len(kept)
         assert float(row[3]) == pytest.approx(100 * right / len(kept), abs=0.051)
         assert float(row[4]) == pytest.approx(100 * right / sum(r["describes"] for r in pool), abs=0.051)
 
 
-def test_only_public_verbs_run_and_none_is_told_the_truth(done: Done) -> None:
-    commands = [shlex.split(line.partition(": ")[2]) for line in done.printed.splitlines() if line.startswith("== ")]
+def test_only_public_verbs_run_and_none_is_told_the_truth(demo: Demo) -> None:
+    commands = [shlex.split(line.partition(": ")[2]) for line in demo.printed.splitlines() if line.startswith("== ")]
     commands = [c for c in commands if c[0] == "winnow"]
-    offered = set(re.findall(r"^  (\w+) ", winnow("--help", cwd=done.folder).stdout, re.MULTILINE))
+    offered = set(re.findall(r"^  (\w+) ", winnow("--help", cwd=demo.folder).stdout, re.MULTILINE))
     verbs = [c[1] for c in commands]
     assert set(verbs) <= offered
     assert verbs[:8] == ["miniweb", "extract", "replay", "download", "filter", "reshard", "train", "annotate"]
@@ -127,32 +88,32 @@ def test_only_public_verbs_run_and_none_is_told_the_truth(done: Done) -> None:
     assert seen <= {"d/web/wat", "d/web/warc", "d/web/evals"}
 
 
-def test_progress_is_told(done: Done) -> None:
+def test_progress_is_told(demo: Demo) -> None:
     for stage in ("miniweb", "extract", "download", "filter", "reshard", "train", "annotate clip"):
-        assert re.search(rf"^{stage}: (\d+) of \1 (units|steps|rows) in \d+ s", done.told, re.MULTILINE), stage
+        assert re.search(rf"^{stage}: (\d+) of \1 (units|steps|rows) in \d+ s", demo.told, re.MULTILINE), stage
 
 
-def test_leaderboard_has_every_score_of_every_recipe(done: Done) -> None:
-    board = json.loads((done.folder / "leaderboard.json").read_text())
+def test_leaderboard_has_every_score_of_every_recipe(demo: Demo) -> None:
+    board = json.loads((demo.folder / "leaderboard.json").read_text())
     assert {r["recipe"] for r in board["rows"]} == set(DEFAULT)
     for row in board["rows"]:
         assert all(0 <= s <= 1 for s in row["scores"].values())
     for recipe in DEFAULT:
-        lines = (done.folder / "runs" / recipe / "eval_results.jsonl").read_text().splitlines()
+        lines = (demo.folder / "runs" / recipe / "eval_results.jsonl").read_text().splitlines()
         assert len(lines) == 12 + 7 + 12  # objects, cultural shapes, retrieval, by language
 
 
-def test_what_is_said_to_lie_somewhere_lies_there(done: Done) -> None:
-    places = [line.split()[-1] for line in done.section("Where to look")]
+def test_what_is_said_to_lie_somewhere_lies_there(demo: Demo) -> None:
+    places = [line.split()[-1] for line in demo.section("Where to look")]
     assert len(places) == 5
     for place in places:
-        assert list(done.folder.parent.glob(place.replace("<recipe>", "basic"))), place
+        assert list(demo.folder.parent.glob(place.replace("<recipe>", "basic"))), place
 
 
-def test_second_demo_in_the_same_folder_does_nothing_and_says_the_same(done: Done) -> None:
+def test_second_demo_in_the_same_folder_does_nothing_and_says_the_same(demo: Demo) -> None:
     written = ("leaderboard.json", "random.yaml")  # by the demo itself, the same again
-    before = {p: p.stat().st_mtime_ns for p in done.folder.rglob("*") if p.is_file() and p.name not in written}
-    again = winnow("demo", "d", "--pictures", "500", cwd=done.folder.parent)
+    before = {p: p.stat().st_mtime_ns for p in demo.folder.rglob("*") if p.is_file() and p.name not in written}
+    again = winnow("demo", "d", "--pictures", "500", cwd=demo.folder.parent)
     assert again.returncode == 0, again.stderr
     assert {p: p.stat().st_mtime_ns for p in before} == before
     assert again.stderr.count("done before, nothing to do") >= 6
@@ -160,12 +121,12 @@ def test_second_demo_in_the_same_folder_does_nothing_and_says_the_same(done: Don
     def reported(printed: str) -> str:
         return printed.split("From the web")[1].split("seconds in all")[0].rpartition("\n")[0]
 
-    assert reported(again.stdout) == reported(done.printed)
+    assert reported(again.stdout) == reported(demo.printed)
 
 
 @pytest.mark.parametrize(("option", "named"), [("--seed=1", "seed"), ("--pictures=501", "pictures")])
-def test_another_demo_in_the_same_folder_is_refused(done: Done, option: str, named: str) -> None:
-    other = winnow("demo", "d", "--pictures", "500", option, cwd=done.folder.parent)
+def test_another_demo_in_the_same_folder_is_refused(demo: Demo, option: str, named: str) -> None:
+    other = winnow("demo", "d", "--pictures", "500", option, cwd=demo.folder.parent)
     assert other.returncode == 2
     assert f"its {named} is" in other.stderr and "--overwrite" in other.stderr and "Traceback" not in other.stderr
 
@@ -210,7 +171,7 @@ def test_killed_demo_goes_on_to_the_same_result(tmp_path: Path) -> None:
         started = subprocess.Popen(
             [*WINNOW, "demo", "killed", *what],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=ENVIRONMENT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

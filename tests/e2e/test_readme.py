@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,24 +13,22 @@ from pathlib import Path
 import pytest
 
 from pools import uids
+from tests.demos import ENVIRONMENT, Demo
+
+pytestmark = pytest.mark.xdist_group("demo")
 
 README = (Path(__file__).resolve().parent.parent.parent / "README.md").read_text()
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.splitlines()]
-WINNOW = [sys.executable, "-m", "pipeline.cli"]
-ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 RECIPES = dict(re.findall(r"```yaml\n# (\S+\.yaml)\n(.*?)```", README, re.S))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def folder(demo: Demo, tmp_path: Path) -> Path:
     """A working folder with the demo's output and the recipes of the README."""
-    path = tmp_path_factory.mktemp("readme")
-    # The model need not be good.
-    demo = ["demo", "demo", "--pictures", "80", "--recipe", "no_filter", "--quiet"]
-    subprocess.run([*WINNOW, *demo], cwd=path, env=ENVIRONMENT, check=True, timeout=240)
+    shutil.copytree(demo.folder, tmp_path / "demo")
     for name, text in RECIPES.items():
-        (path / name).write_text(text)
-    return path
+        (tmp_path / name).write_text(text)
+    return tmp_path
 
 
 @pytest.fixture
@@ -67,7 +63,6 @@ def test_every_stage_has_an_example() -> None:
 
 
 def test_the_commands_run_as_they_stand(folder: Path, background: list[subprocess.Popen[bytes]]) -> None:
-    shutil.rmtree(folder / "candidates", ignore_errors=True)
     # As they stand, but for the port: another run of this test may have the README's.
     port = str(free_port())
     for line in (command.replace("8377", port) for command in COMMANDS):
