@@ -124,7 +124,9 @@ def test_second_demo_in_the_same_folder_does_nothing_and_says_the_same(demo: Dem
     assert reported(again.stdout) == reported(demo.printed)
 
 
-@pytest.mark.parametrize(("option", "named"), [("--seed=1", "seed"), ("--pictures=501", "pictures")])
+@pytest.mark.parametrize(
+    ("option", "named"), [("--seed=1", "seed"), pytest.param("--pictures=501", "pictures", marks=pytest.mark.slow)]
+)
 def test_another_demo_in_the_same_folder_is_refused(demo: Demo, option: str, named: str) -> None:
     other = winnow("demo", "d", "--pictures", "500", option, cwd=demo.folder.parent)
     assert other.returncode == 2

@@ -47,7 +47,7 @@ def free_port() -> int:
 
 
 def wait_for(port: int) -> None:
-    for _ in range(300):
+    for _ in range(900):
         with socket.socket() as s:
             if s.connect_ex(("127.0.0.1", port)) == 0:
                 return
@@ -62,6 +62,7 @@ def test_every_stage_has_an_example() -> None:
     assert all(line.startswith("winnow ") for line in COMMANDS)
 
 
+@pytest.mark.timeout(900)
 def test_the_commands_run_as_they_stand(folder: Path, background: list[subprocess.Popen[bytes]]) -> None:
     # As they stand, but for the port: another run of this test may have the README's.
     port = str(free_port())

@@ -137,6 +137,7 @@ def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
     assert np.array_equal(runs[0], runs[1])
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_gives_the_same(tmp_path: Path, spark: Any) -> None:
     features = np.random.default_rng(1).standard_normal((600, 8)).astype(np.float32)

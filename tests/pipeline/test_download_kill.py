@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 # T29, T31
-@pytest.mark.parametrize(("seed", "number"), [(0, 3), pytest.param(1, 20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "number"), [(0, 1), pytest.param(1, 20, marks=pytest.mark.slow)])
 def test_a_run_killed_anywhere_ends_equal_to_the_clean_one(tmp_path: Path, seed: int, number: int) -> None:
     program = [sys.executable, "-m", "tests.pipeline.kill_download", str(tmp_path), str(seed), str(number)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

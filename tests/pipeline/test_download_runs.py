@@ -275,6 +275,7 @@ def test_object_stores_are_retried_and_extended(tmp_path: Path, server: Server) 
     assert list(samples(tmp_path / "pool")) == [r["uid"] for r in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_writes_the_same_bytes(tmp_path: Path, server: Server, spark: Any) -> None:
     rows = web(server, 11)

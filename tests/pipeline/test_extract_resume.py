@@ -78,7 +78,7 @@ def statuses(output: Path, outcome: Outcome) -> list[tuple[str, str]]:
 
 
 # T20
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("parts", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_job_that_is_killed_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, parts: int) -> None:
     write(WORLD, tmp_path / "in")
     command = [sys.executable, "-m", "tests.pipeline.kill_extract", str(tmp_path / "in"), str(tmp_path), str(parts)]

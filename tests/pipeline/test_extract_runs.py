@@ -176,6 +176,7 @@ def test_any_world_is_what_the_model_says(
 # Memory ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.pipeline.extract_memory", str(tmp_path), "1,20", "1,100", "1,1500", "10,100"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -320,6 +320,7 @@ def test_rows_stand_in_the_list_as_often_as_they_weigh(tmp_path: Path, files: in
     assert report == {"mix": "weights", "groups": [{"labels": [], "rows": 360, "entries": len(expected)}]}
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_balances_alike(tmp_path: Path, spark: Any) -> None:
     mix = f"balanced_clusters: {{features: img, centroids: {tmp_path}/centroids.npy}}"
