@@ -16,7 +16,7 @@ EXTRAS = {
     "annotate": ("h5py", "imagehash", "onnxruntime", "safetensors", "tokenizers"),
     "pdq": ("pdqhash",),
     "train": ("torch", "torchvision", "open_clip", "braceexpand", "scipy", "tensorboard"),
-    "report": ("jinja2", "matplotlib"),
+    "report": ("jinja2", "matplotlib", "publicsuffixlist"),
 }
 SHARED = {"PIL": "download"}  # modules that several extras bring
 

@@ -58,7 +58,7 @@ def wait_for(port: int) -> None:
 def test_every_stage_has_an_example() -> None:
     verbs = {line.split()[1] for line in COMMANDS}
     jobs = {"extract", "replay", "download", "annotate", "filter", "reshard", "train", "score"}
-    assert verbs == jobs | {"recipes", "uids", "doctor"}
+    assert verbs == jobs | {"recipes", "uids", "report", "doctor"}
     assert all(line.startswith("winnow ") for line in COMMANDS)
 
 
