@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 Found = tuple[NDArray[np.str_], NDArray[np.float32]]
 
-# Captions of this process up to which fastText answers: loading the compiled code takes as long as it needs for those.
-FEW = 50_000
+# Captions of this process up to which fastText answers. Loading the compiled code takes as long as it saves on so many, which
+# bounds what is lost by a pool of any size at as much as the best could have been.
+FEW = 35_000
 _asked = 0
 
 

@@ -30,16 +30,12 @@ class Tables:
 
     def __init__(self, model: Model) -> None:
         self.labels = np.array(model.labels, "<U7")
-        hashes = np.array([hash_of(np.frombuffer(word, np.uint8), 0, len(word)) for word in model.words], np.uint32)
-        size = 1 << (4 * len(hashes)).bit_length()
-        slots = np.full(size, -1, np.int32)
-        for i, found in enumerate(hashes):
-            at = int(found) % size
-            while slots[at] >= 0:
-                at = (at + 1) % size
-            slots[at] = i
         starts = np.cumsum([0, *map(len, model.words)]).astype(np.int64)
-        self._words = (slots, hashes, starts, np.frombuffer(b"".join(model.words), np.uint8))
+        letters = np.frombuffer(b"".join(model.words), np.uint8)
+        slots = np.full(1 << (4 * len(model.words)).bit_length(), -1, np.int32)
+        hashes = np.empty(len(model.words), np.uint32)
+        _enter(letters, starts, slots, hashes)
+        self._words = (slots, hashes, starts, letters)
         there = np.packbits(model.ngrams >= 0, bitorder="little")  # a quarter of a megabyte, which stays in the cache
         self._ngrams = (there, model.ngrams, *model.ngram_lengths)
         self._vectors = (model.vectors, model.word_count, model.end)
@@ -65,6 +61,17 @@ def hash_of(octets: Octets, start: int, end: int) -> np.uint32:
     for i in range(start, end):
         h = _mixed(h, octets[i])
     return h
+
+
+@njit(cache=True)
+def _enter(letters: Octets, starts: Longs, slots: Ints, hashes: NDArray[np.uint32]) -> None:
+    """Fills the hash table of words, empty at first, and their hashes."""
+    for word in range(len(hashes)):
+        hashes[word] = hash_of(letters, starts[word], starts[word + 1])
+        at = np.int64(hashes[word]) % len(slots)
+        while slots[at] >= 0:
+            at = (at + 1) % len(slots)
+        slots[at] = word
 
 
 @njit(cache=True)

@@ -19,6 +19,7 @@ from filters.registry import register
 from pools import store, uids
 from pools.errors import InputError
 from pools.uids import Uids
+from pools.wanted import Wanted
 
 _HOSTS_REMEMBERED = 1 << 18
 # The host of an address, behind a user's name and before a port; a backslash ends it as a slash does, as in browsers.
@@ -55,23 +56,25 @@ class _Listed:
 class UidList(_Listed):
     """Rows whose uid stands in the list `in`, or those whose uid does not stand in the list `not_in`.
 
-    A sorted uid list as `winnow uids` writes it, read as it is needed if it lies on a local disk, else 16 bytes a uid in
-    memory. A list whose sidecar says that it is of uids to remove is refused by `in`, one of uids to keep by `not_in`.
+    A sorted uid list as `winnow uids` writes it, of any length: it is read as it is needed, from a copy on the local disk if it
+    lies in a store. A list whose sidecar says that it is of uids to remove is refused by `in`, one of uids to keep by `not_in`.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("uid",)
 
     def listed(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        return arrays.booleans(uids.count(_uids(self.path, self.in_ is None), uids.pack(batch["uid"])) > 0)
+        return arrays.booleans(_uids(self.path, self.in_ is None).find(uids.pack(batch["uid"]))[1] > 0)
 
     def measure(self, batch: pa.RecordBatch) -> pa.Array:
         return batch["uid"]
 
 
 @functools.cache
-def _uids(path: str, remove: bool) -> Uids:
+def _uids(path: str, remove: bool) -> Wanted:
     said = store.exists(path + ".json")
-    return uids.read_list(path, kind="remove" if remove and said else "keep")
+    found = Wanted.open(path, kind="remove" if remove and said else "keep")
+    found.summary()  # refuses one that is not sorted
+    return found
 
 
 @register("domain_list")

@@ -7,12 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipeline import cluster_command, decontaminate_command, lists, models_command, pools_command
+from pipeline import cluster_command, decontaminate_command, lists, models_command
 from pipeline.annotate.command import annotate
 from pipeline.cli_options import (
     Device,
     Json,
-    Output,
     Overwrite,
     Quiet,
     Seed,
@@ -25,6 +24,8 @@ from pipeline.download.command import download
 from pipeline.extract.command import extract
 from pipeline.extras import missing
 from pipeline.help_panels import Panels
+from pipeline.pool import command as pools_command
+from pipeline.report.command import report
 from pipeline.reshard.command import reshard
 from pipeline.selecting.command import RECIPES as RECIPES
 from pipeline.selecting.command import explain, filter_, recipes
@@ -76,54 +77,19 @@ app.command()(recipes)
 app.command(cls=Panels)(reshard)
 
 
-@app.command()
-def train(
-    data: Annotated[str, typer.Option(help="A folder of webdataset shards, or patterns: a/{000..127}.tar::b/{0..2}.tar.")],
-    output: Output,
-    scale: Annotated[str, typer.Option(help="tiny (CPU, not comparable), debug, small, medium, large or xlarge.")] = "tiny",
-    uids: Annotated[str | None, typer.Option(metavar="LIST", help="Train on these samples only.")] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="Samples to see, instead of the scale's: not comparable.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="The same in optimiser steps.")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Instead of the scale's: not comparable.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Instead of the scale's: not comparable.")] = None,
-    warmup_steps: Annotated[int | None, typer.Option(min=0, help="Instead of the scale's: not comparable.")] = None,
-    precision: Annotated[
-        Literal["amp", "amp_bf16", "fp32"] | None, typer.Option(help="Instead of the scale's; a CPU computes in fp32.")
-    ] = None,
-    max_failed: Annotated[float, typer.Option(min=0, max=1, help="Share of unusable samples that is put up with.")] = 0.1,
-    seed: Seed = 0,
-    workers: Workers = None,
-    device: Device = "auto",
-    overwrite: Overwrite = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Train a CLIP model by the fixed recipe of a scale.
+# The baselines parse these themselves: nothing of theirs may be imported before it is used.
+_parsed_there = app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
 
-    Example: winnow train --scale tiny --data training --output run
-    """
-    from baselines.train.config import TrainConfig
-    from baselines.train.loop import train as job
 
-    config = TrainConfig(
-        data=data,
-        output=output,
-        scale=scale,
-        uids=uids,
-        samples=samples,
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        warmup_steps=warmup_steps,
-        precision=precision,
-        max_failed=max_failed,
-        seed=seed,
-        workers=workers,
-        device=device,
-        overwrite=overwrite,
-        quiet=quiet,
-    )
-    conclude("train", job(config), output, json, quiet)
+@_parsed_there
+def train(ctx: typer.Context) -> None:
+    """Train a CLIP model by the fixed recipe of a scale."""
+    from baselines.train.command import training
+
+    _hand_over(training, ctx)
 
 
 @app.command()
@@ -132,11 +98,20 @@ def score(
     run: Annotated[str | None, typer.Argument(help="A training run.")] = None,
     model: Annotated[str | None, typer.Option(metavar="ARCH", help="Instead of a run: an open_clip model …")] = None,
     pretrained: Annotated[str | None, typer.Option(metavar="PATH", help="… and its checkpoint.")] = None,
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[,NAME…]", help="All tasks of these suites (docs/SCORE.md); default: what is in the folder."),
+    ] = None,
     task: Annotated[list[str] | None, typer.Option(help="Only these tasks; may be given several times.")] = None,
+    allow_missing: Annotated[bool, typer.Option(help="Score a suite though some of its tasks have no data.")] = False,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Folder for eval_results.jsonl; default: the run.")
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images, or texts, at once.")] = 256,
+    cache: Annotated[str | None, typer.Option(metavar="DIR", help="Keep features there; default: the results' folder.")] = None,
+    cache_gib: Annotated[float, typer.Option(min=0, help="How much of them, in GiB; 0 keeps none.")] = 4.0,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Images, or texts, at once; default: 64 on a CPU, 256 on a GPU.")
+    ] = None,
     unreadable: Annotated[
         Literal["error", "wrong", "exclude"], typer.Option(help="What an image counts for that cannot be read.")
     ] = "error",
@@ -146,12 +121,13 @@ def score(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Score a model on evaluation sets, zero-shot classification and retrieval, into eval_results.jsonl.
+    """Score a model on evaluation sets, into eval_results.jsonl.
 
-    Example: winnow score run --evals evals
+    Example: winnow score run --evals evals --suite datacomp
     """
     from json import dumps
 
+    from baselines.score.suite import Caching
     from baselines.score.suite import score as job
 
     scores = job(
@@ -159,8 +135,11 @@ def score(
         evals,
         model=model,
         pretrained=pretrained,
+        suites=[name for given in suite or () for name in given.split(",")],
         tasks=task,
+        allow_missing=allow_missing,
         output=output,
+        caching=Caching(cache, cache_gib),
         device=device,
         batch_size=batch_size,
         unreadable=unreadable,
@@ -178,6 +157,7 @@ def score(
 @evals_app.command()
 def check(
     evals: Annotated[str, typer.Argument(help="A folder of evaluation sets in DataComp's form (wds_<task>_test/).")],
+    suite: Annotated[str, typer.Option(metavar="NAME", help="Whose tasks (docs/SCORE.md).")] = "datacomp",
     json: Json = False,
 ) -> None:
     """Say which tasks have complete data, and what is wrong with the others. No model is needed.
@@ -188,8 +168,8 @@ def check(
 
     from baselines.score.check import check as job
 
-    found = list(job(evals))
-    counted = [c for c in found if c.task.counted]
+    found = list(job(evals, suite))
+    counted = [c for c in found if c.counted]
     lacking = [c.task.key for c in counted if c.missing]
     if json:
         tasks = {c.task.key: {"images": c.images, "obstacle": c.obstacle or None, "note": c.note or None} for c in found}
@@ -203,11 +183,41 @@ def check(
         raise typer.Exit(1)
 
 
-# The baselines parse these themselves: nothing of theirs may be imported before it is used.
-_parsed_there = app.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-)
+@evals_app.command()
+def fetch(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Where the wds_<task>_test/ folders go.")],
+    suite: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[,NAME…]", help="The data of these suites; default: datacomp.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Only write the list of sources.")] = False,
+    endpoint: Annotated[str | None, typer.Option(metavar="URL", help="A mirror of the hub, to fetch from instead.")] = None,
+    at_once: Annotated[int, typer.Option(min=1, help="Files at a time.")] = 4,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the list of sources of evaluation data to DIR/sources.yaml, and fetch them; run again to go on.
+
+    Example: winnow evals fetch evals --dry-run
+    """
+    from json import dumps
+
+    from baselines.score.fetch import fetch as job
+
+    names = [name for given in suite or ["datacomp"] for name in given.split(",")]
+    done = job(folder, suites=names, endpoint=endpoint, dry_run=dry_run, at_once=at_once, quiet=quiet)
+    if json:
+        print(dumps(done.summary()))
+    elif dry_run:
+        print(done.sources)
+    else:
+        print(f"{done.files} files are here, {done.new} of them new ({done.size:,} bytes); their sources: {done.sources}")
+    if not json:
+        for what, where in done.by_hand.items():
+            print(f"not fetched: {what} ({where})")
+        for line in done.failed:
+            print(f"failed: {line}")
+    if done.failed:
+        raise typer.Exit(1)
 
 
 @_parsed_there
@@ -237,6 +247,9 @@ def study(ctx: typer.Context) -> None:
 def _hand_over(command: typer.Typer, ctx: typer.Context) -> None:
     if status := command(ctx.args, prog_name=ctx.command_path, standalone_mode=False):
         raise typer.Exit(status)
+
+
+app.command()(report)
 
 
 @app.command()

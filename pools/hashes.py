@@ -6,13 +6,15 @@ Of n different values, n² / 2^65 pairs share a hash: one pair in four among 3·
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from pools.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Hashes = NDArray[np.uint64]
 _LONG = 4096  # bytes from which a value is hashed by itself
@@ -42,6 +44,8 @@ def of_column(values: pa.Array, column: str = "") -> Hashes:
 
     Raises InputError, with the column's name, for another type.
     """
+    import pyarrow as pa
+
     kind = values.type
     if pa.types.is_integer(kind):
         numbers = values.fill_null(0).to_numpy(zero_copy_only=False)

@@ -65,8 +65,18 @@ class TrainingRun:
         return store.join(self.root, "metrics.jsonl")
 
     @property
+    def tensorboard(self) -> str:
+        """The same figures as TensorBoard's events."""
+        return store.join(self.root, "tensorboard")
+
+    @property
+    def bad_batch(self) -> str:
+        """Figures and uids of the batch whose loss was no number, if one was."""
+        return store.join(self.root, "bad_batch.json")
+
+    @property
     def checkpoint(self) -> str:
-        """The last weights."""
+        """The last weights, with all that the training needs to go on."""
         return self.checkpoint_at("latest")
 
     def checkpoint_at(self, step: int | str) -> str:

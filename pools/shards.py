@@ -15,11 +15,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from pools import store, tar_scan, uids
+from pools import local, store, tar_scan, uids
 from pools.errors import InputError, WorkFailed
 from pools.wanted import Taken, Wanted
 
 IMAGE_EXTENSIONS = ("jpg", "jpeg", "png", "webp")
+_SAVED_AT_ONCE = 32 << 20  # bytes
 RECORD = 10_240  # bytes of which an archive has a whole number
 
 
@@ -107,12 +108,12 @@ def grouped(
         yield _text(key), parts
 
 
-def split(member: bytes) -> tuple[bytes, str]:
+def split(member: bytes) -> tuple[bytes, bytes]:
     """`a/b.c/001.seg.png` → (`a/b.c/001`, `seg.png`)."""
     key, _, extension = member.partition(b".")
     if b"/" in extension:
         key, _, extension = _split(member)
-    return key, _text(extension)
+    return key, extension
 
 
 def _split(name: bytes) -> tuple[bytes, bytes, bytes]:
@@ -211,6 +212,7 @@ class Writer:
 
     def __init__(self, f: IO[bytes]) -> None:
         self._file, self._size = f, 0
+        self._saved = 0  # bytes that are on their way to the disk
 
     def add(self, key: str, members: Mapping[str, bytes]) -> None:
         """Members are written in the mapping's order. The key's last part must not hold a dot, which starts the extension."""
@@ -226,6 +228,9 @@ class Writer:
         """Headers, bytes and padding of whole members as they are to stand in the tar."""
         self._file.write(data)
         self._size += len(data)
+        if self._size - self._saved >= _SAVED_AT_ONCE:
+            local.start_saving(self._file, self._saved, self._size - self._saved)
+            self._saved = self._size
 
     def close(self) -> None:
         """The archive's end: two empty blocks, then zeros up to a whole record."""

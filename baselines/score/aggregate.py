@@ -46,7 +46,8 @@ class Aggregate:
         """For people."""
         if self.average is None:
             some = f", partial mean {self.partial_mean:.4f}" if self.partial_mean is not None else ""
-            return [f"{self.scored} of the {self.of} tasks that count: no average{some}"]
+            lines = [f"{self.scored} of the {self.of} tasks that count: no average{some}"]
+            return lines + ([f"missing: {', '.join(self.missing)}"] if self.scored else [])
         width = max(map(len, COLUMNS))
         head = [f"all {self.of} tasks that count"]
         return head + [f"{name:{width}}  {value:.4f}" for name in COLUMNS if (value := self.column(name)) is not None]

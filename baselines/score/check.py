@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from baselines.score.evaldata import Folder, find
 from baselines.score.kinds import open_task
+from baselines.score.suites import DATACOMP, Suite, suite_of
 from baselines.score.tasks import Task, load_tasks
 from pools.errors import InputError, WorkFailed
 
@@ -19,11 +20,12 @@ class Checked:
     images: int | None
     obstacle: str = ""
     note: str = ""
+    counted: bool = False  # in the suite's mean
 
     @property
     def missing(self) -> bool:
         """Whether the average cannot be had for this task's lack."""
-        return bool(self.obstacle) and self.task.counted
+        return bool(self.obstacle) and self.counted
 
     def line(self, width: int) -> str:
         mark = "ok     " if not self.obstacle else "MISSING" if self.missing else "no     "
@@ -31,11 +33,24 @@ class Checked:
         return f"{mark}  {self.task.key:{width}}  {'; '.join(filter(None, [images, self.note, self.obstacle]))}"
 
 
-def check(evals: str) -> Iterator[Checked]:
-    """Every task of the suite in its order, then what else is in the folder. Tars are read through, pictures not decoded.
+def check(evals: str, suite: str = DATACOMP) -> Iterator[Checked]:
+    """Every task of a suite in its order, then (for DataComp's) what else is in the folder.
 
-    Raises InputError if there is no such folder, or no task in it.
+    Tars are read through, pictures not decoded. Raises InputError if there is no such folder, or no task in it.
     """
+    counted = {m.task.key for m in suite_of(suite).members if m.counted}
+    tasks = _datacomp(evals) if suite == DATACOMP else _of_suite(evals, suite_of(suite))
+    return (replace(found, counted=found.task.key in counted) for found in tasks)
+
+
+def _of_suite(evals: str, suite: Suite) -> Iterator[Checked]:
+    found = find(evals)
+    for task in suite.tasks:
+        path = next((found[name] for name in task.folders if name in found), None)
+        yield _opened(Folder(path, task)) if path else Checked(task, None, "no such folder")
+
+
+def _datacomp(evals: str) -> Iterator[Checked]:
     found = find(evals)
     folders: dict[str, Folder] = {}
     broken: dict[str, str] = {}

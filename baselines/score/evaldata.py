@@ -14,8 +14,9 @@ from typing import Protocol
 
 from baselines.score.encode import Encoder
 from baselines.score.results import Result
-from baselines.score.tasks import Task, load_tasks, task_of
-from baselines.train.decode import Raw
+from baselines.score.suites import DATACOMP, suite_of
+from baselines.score.tars import Pictures, samples
+from baselines.score.tasks import Task, known_tasks, load_tasks, task_of
 from pools import shards, store
 from pools.errors import InputError
 
@@ -51,7 +52,7 @@ class Folder:
         place = store.join(path, "dataset_type.txt")
         told = text_lines(store.read_bytes(place), place)[0].strip().lower() if store.exists(place) else None
         task = task_of(name, told or "classification")
-        if task.key not in load_tasks():
+        if task.key not in {t.key for t in known_tasks()}:
             return cls(path, task, "" if task.kind else f"data of type {told!r} cannot be scored")
         if told not in (None, "classification" if task.kind == "faces" else task.kind):
             raise InputError(f"{told!r}, but {task.key} is measured by {task.main_metric}", where=place, expected=task.kind)
@@ -69,12 +70,16 @@ def find(evals: str) -> dict[str, str]:
     return found
 
 
-def choose(evals: str, wanted: Sequence[str] | None) -> list[Folder]:
+def choose(evals: str, wanted: Sequence[str] | None, suite: str = DATACOMP) -> list[Folder]:
     """The folders of the tasks asked for, or of all, in the suite's order, then by name.
 
-    Raises InputError naming those asked for that are not there or cannot be scored, or if none is left to score.
+    Of DataComp's suite the folders that are there are taken, and those of other tasks as well; of another suite its own
+    tasks alone, each with an obstacle where its data are not there. Raises InputError naming those asked for that are not
+    there or cannot be scored, or if none is left to score.
     """
     found = find(evals)
+    if suite != DATACOMP:
+        return _of_suite(evals, found, wanted, suite)
     names = list(found)
     if wanted is not None:
         names = [asked.replace("/", "-").removeprefix("wds_").removesuffix("_test") for asked in wanted]
@@ -87,6 +92,34 @@ def choose(evals: str, wanted: Sequence[str] | None) -> list[Folder]:
     obstacles = [f"{f.task.key}: {f.obstacle}" for f in folders if f.obstacle]
     if obstacles and (wanted is not None or len(obstacles) == len(folders)):
         raise InputError("; ".join(obstacles), where=evals, expected="tasks of zero-shot classification or retrieval")
+    return folders
+
+
+def _of_suite(evals: str, found: dict[str, str], wanted: Sequence[str] | None, name: str) -> list[Folder]:
+    """`choose` of a suite beside DataComp's."""
+    suite = suite_of(name)
+    tasks = list(suite.tasks)
+    if wanted is not None:
+        tasks = []
+        for asked in wanted:
+            bare = asked.removeprefix("wds_").removesuffix("_test")
+            task = suite.find(bare) or (suite.own_task(bare) if bare in found else None)
+            if task is None:
+                keys = ", ".join(t.key for t in suite.tasks)
+                more = ", or a folder's name" if suite.own else ""
+                raise InputError(f"no task {asked!r} in suite {name}", where="--task", expected=f"one of {keys}{more}")
+            tasks.append(task)
+    folders = []
+    for task in {t.key: t for t in tasks}.values():
+        path = next((found[n] for n in task.folders if n in found), None)
+        if path is None:
+            folders.append(Folder(evals, task, f"no data: wds_{task.folders[-1]}_test"))
+            continue
+        lacks = [file for file in task.needs if not store.exists(store.join(path, file))]
+        folders.append(Folder(path, task, f"no {' and '.join(lacks)} in {store.name(path)}" if lacks else ""))
+    missing = [f"{f.task.key}: {f.obstacle}" for f in folders if f.obstacle]
+    if missing and (wanted is not None or len(missing) == len(folders)):
+        raise InputError("; ".join(missing), where=evals, expected=f"the data of suite {name}")
     return folders
 
 
@@ -109,6 +142,16 @@ def open_tars(folder: str) -> tuple[str, ...]:
     return tuple(store.join(folder, f"{i}.tar") for i in range(len(wanted)))
 
 
+def check_names(names: Sequence[str], highest: int, where: str) -> None:
+    """Raises InputError if there are not enough names of classes for the highest label."""
+    if highest >= len(names):
+        raise InputError(
+            f"{len(names)} lines, the labels go up to {highest}",
+            where=where,
+            expected=f"{highest + 1} names or more, the first line for label 0",
+        )
+
+
 def is_count(text: str) -> bool:
     """Whether a text is a whole number that people would write."""
     return text.isdecimal() and len(text) < 10
@@ -121,7 +164,7 @@ def companions(tars: Sequence[str], extension: str) -> Iterator[tuple[str, str, 
     """
     for path in tars:
         with store.open_input(path) as f:
-            for sample in shards.samples(path):
+            for sample in samples(path):
                 if sample.image_extension is None or extension not in sample.members:
                     raise InputError(
                         f"sample {sample.key!r} has {', '.join('.' + e for e in sample.members)}",
@@ -131,15 +174,9 @@ def companions(tars: Sequence[str], extension: str) -> Iterator[tuple[str, str, 
                 yield path, sample.key, shards.read(f, sample, extension)
 
 
-def images(tars: Sequence[str], targets: Iterable[int]) -> Iterator[Raw]:
+def images(tars: Sequence[str], targets: Iterable[int]) -> Pictures:
     """The images in order, undecoded, each with its target."""
-    target = iter(targets)
-    for path in tars:
-        with store.open_input(path) as f:
-            for sample in shards.samples(path):
-                extension = sample.image_extension
-                assert extension is not None  # checked when the data were opened
-                yield Raw(f"{path}: {sample.key}", shards.read(f, sample, extension), int(next(target)))
+    return Pictures(tuple(tars), targets if isinstance(targets, Sequence) else tuple(targets))
 
 
 def digest(tars: Sequence[str], words: Sequence[str]) -> str:

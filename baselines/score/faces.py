@@ -17,7 +17,7 @@ from baselines.score.encode import Encoder
 from baselines.score.metrics import Ints
 from baselines.score.results import Result
 from baselines.score.tasks import Task
-from baselines.score.zeroshot import PLACEHOLDER, class_vectors
+from baselines.score.zeroshot import PLACEHOLDER
 from baselines.train.decode import Raw
 from pools import store
 from pools.errors import InputError
@@ -58,7 +58,7 @@ class Faces:
 
     def score(self, encoder: Encoder) -> Result:
         """Raises WorkFailed as `Encoder.images` does. An unreadable image is wrong in everything, or left out."""
-        vectors = {o: class_vectors(encoder.texts, *self.words[o], encoder.batch_size) for o in OBJECTIVES}
+        vectors = {o: encoder.class_vectors(*self.words[o]) for o in OBJECTIVES}
         indices: list[int] = []
         found: dict[str, list[int]] = {o: [] for o in OBJECTIVES}
         lost: list[Raw] = []

@@ -64,6 +64,36 @@ def mean_recall_at(of_texts: Ints, of_images: Ints, k: int) -> float:
     return (recall_at(of_texts, k) + recall_at(of_images, k)) / 2
 
 
+def found_at(ranks: Ints) -> dict[str, float | None]:
+    """Recall at 1, 5 and 10 of a search in one direction; `ranks` [n] from 0 of the first right item of each query."""
+    return {f"recall@{k}": recall_at(ranks, k) for k in (1, 5, 10)}
+
+
+def guess_any(own: Ints, of: Ints, k: int) -> float:
+    """Expected share of queries that find any of their `own` [n] items among k drawn from `of` [n] items."""
+    own, of = np.asarray(own, np.float64), np.asarray(of, np.float64)
+    missed = np.ones(len(own))
+    for drawn in range(k):
+        left = np.maximum(of - drawn, 1)
+        missed *= np.clip((of - own - drawn) / left, 0, 1)
+    return float(np.mean(1 - missed))
+
+
+def guessed_retrieval(counts: Ints) -> dict[str, float]:
+    """What `retrieval` expects of a model that guesses; `counts` [n] texts has each image."""
+    n, m = len(counts), int(counts.sum())
+    found = {}
+    for k in (1, 5, 10):
+        found[f"image_retrieval_recall@{k}"] = min(k, n) / n
+        found[f"text_retrieval_recall@{k}"] = guess_any(counts, np.full(n, m), k)
+    mean = sum(found.values()) / len(found)
+    return {
+        **found,
+        "mean_recall@1": (found["image_retrieval_recall@1"] + found["text_retrieval_recall@1"]) / 2,
+        "mean_recall": mean,
+    }
+
+
 def absent(labels: Ints, classes: int) -> list[int]:
     """Classes that have a name and no image."""
     return [int(c) for c in np.flatnonzero(np.bincount(labels, minlength=classes) == 0)]
@@ -81,3 +111,17 @@ def disparity(shares: Iterable[float | None]) -> float | None:
     """The largest gap between the shares of two groups; groups without images (None) are left out."""
     found = [share for share in shares if share is not None]
     return max(found) - min(found) if found else None
+
+
+def association_bias(first: Bools, group: Ints, groups: int = 2) -> tuple[list[float | None], float | None]:
+    """Share of each group's images that are nearer to the first of two texts, and the last group's share minus the first's.
+
+    `first` [n], `group` [n]; a group without images has None. 0 is no bias: the texts are independent of the group
+    (Alabdulmohsin et al. 2024, CLIP the Bias, for two groups).
+    """
+    shares: list[float | None] = []
+    for g in range(groups):
+        these = first[group == g]
+        shares.append(float(np.mean(these)) if len(these) else None)
+    low, high = shares[0], shares[-1]
+    return shares, None if low is None or high is None else high - low

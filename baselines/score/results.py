@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.score.aggregate import MANIFEST as MANIFEST
 from baselines.score.aggregate import Aggregate, aggregate
+from baselines.score.suites import DATACOMP, Means, Suite
 from baselines.score.tasks import Task, load_tasks, task_of
 from pools import store
 from pools.outputs import TrainingRun
@@ -80,14 +81,21 @@ class Result:
 
 @dataclass(frozen=True)
 class Scores:
-    """The results of the tasks asked for; `unsupported` are tasks whose metric cannot be computed yet."""
+    """The results of the tasks asked for; `unsupported` are tasks that cannot be scored, `suites` those asked for by name."""
 
     results: tuple[Result, ...]
     unsupported: tuple[str, ...] = ()
+    suites: tuple[Suite, ...] = ()
 
     @property
     def aggregate(self) -> Aggregate:
         return aggregate({r.task.key: r.main_metric for r in self.results}, allow_missing=True)
+
+    @property
+    def means(self) -> dict[str, Means]:
+        """Of the suites asked for beside DataComp's, whose average is `aggregate`: they are never mixed."""
+        metrics = {r.task.key: r.line["metrics"] for r in self.results}
+        return {suite.name: suite.means(metrics) for suite in self.suites if suite.name != DATACOMP}
 
     def table(self) -> str:
         """A row a task: main metric beside what guessing would give."""
@@ -98,7 +106,9 @@ class Scores:
             name, metric = r.line["dataset"], r.task.main_metric
             score = "     –" if r.main_metric is None else f"{r.main_metric:.4f}"
             rows.append(f"{name:{width}}  {metric or 'reported only':21}  {score}  {chance:.4f}  {images}{r.note}")
-        rows += self.aggregate.lines()
+        rows += self.aggregate.lines() if self._of_datacomp else []
+        for suite in self.suites:
+            rows += _mean_lines(suite, self.means[suite.name]) if suite.name != DATACOMP else []
         rows += [f"not scored: {u}" for u in self.unsupported]
         return "\n".join(rows)
 
@@ -109,7 +119,13 @@ class Scores:
             for r in self.results
         }
         told = {"stage": "score", "output": output, "results": results, "not_scored": list(self.unsupported)}
-        return told | ({"aggregate": self.aggregate.content()} if self.aggregate.scored else {})
+        told |= {"aggregate": self.aggregate.content()} if self.aggregate.scored and self._of_datacomp else {}
+        return told | ({"suites": {name: m.content() for name, m in self.means.items()}} if self.means else {})
+
+    @property
+    def _of_datacomp(self) -> bool:
+        """Whether DataComp's average is what one wants to know."""
+        return not self.suites or any(suite.name == DATACOMP for suite in self.suites)
 
 
 class Ledger:
@@ -146,6 +162,15 @@ class Ledger:
         records = {k: r.record for k, r in self.results.items()}
         told = {**self.identity, "results_sha256": hashlib.sha256(content).hexdigest(), "tasks": records}
         store.write_json(store.join(self.folder, MANIFEST), told)
+
+
+def _mean_lines(suite: Suite, means: Means) -> list[str]:
+    """What a suite came to, for people."""
+    head = f"suite {suite.name}: {means.scored} of {means.of} scores"
+    if means.missing:
+        some = f", partial mean {means.partial_mean:.4f}" if means.partial_mean is not None else ""
+        return [f"{head}: no mean{some}", f"missing: {', '.join(means.missing)}"]
+    return [head + (f", mean {means.mean:.4f}" if means.mean is not None else "")]
 
 
 def _worst_group(main: str, metrics: dict[str, float | None]) -> tuple[str, int] | None:

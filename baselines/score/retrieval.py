@@ -7,7 +7,7 @@ DataComp, recall@k of text retrieval is the share of images that have *any* of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,11 @@ class Retrieval:
     def digest(self) -> str:
         return evaldata.digest(self.files, ["retrieval"])
 
-    def _images(self) -> Iterator[Raw]:
+    @property
+    def captions_sha256(self) -> str:
+        return evaldata.sha256(["\n".join(c) + "\n" for c in self.captions])
+
+    def _images(self) -> Iterable[Raw]:
         if self.files[0].endswith(".parquet"):
             return tables.images(self.files, "image", range(len(self.captions)))
         return evaldata.images(self.files, range(len(self.captions)))
@@ -89,7 +93,7 @@ class Retrieval:
             # is m/n: 1/n either way, however the captions are spread.
             chance=1 / len(kept),
             texts=len(texts),
-            captions_sha256=evaldata.sha256(["\n".join(c) + "\n" for c in self.captions]),
+            captions_sha256=self.captions_sha256,
         )
 
 

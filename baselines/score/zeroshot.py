@@ -6,25 +6,24 @@ the class's number in text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
 
 from baselines.score import evaldata, groups, metrics
 from baselines.score.encode import Encoder
+from baselines.score.labels import read_numbers
 from baselines.score.metrics import Ints
+from baselines.score.prompts import PLACEHOLDER as PLACEHOLDER
+from baselines.score.prompts import class_vectors as class_vectors
 from baselines.score.ranking import ranks
 from baselines.score.results import Result
 from baselines.score.tasks import Task
 from baselines.train.decode import Raw
 from pools import store
 from pools.errors import InputError
-
-PLACEHOLDER = "{c}"
 
 
 @dataclass(frozen=True)
@@ -52,16 +51,11 @@ class Classification:
                 )
         test = store.join(folder, "test")
         tars = evaldata.open_tars(test)
-        labels = np.fromiter(_labels(tars), np.int64)
+        labels = np.fromiter(read_numbers(tars), np.int64)
         if len(labels) == 0:
             raise InputError("no image", where=test, expected="one image or more")
-        if labels.max() >= len(classnames):
-            raise InputError(
-                f"{len(classnames)} lines, the labels go up to {labels.max()}",
-                where=names,
-                expected=f"{labels.max() + 1} names or more, the first line for label 0",
-            )
-        named = groups.FIELDS.get(task.key)
+        evaldata.check_names(classnames, int(labels.max()), names)
+        named = groups.FIELDS.get(task.source)
         fields = {} if named is None else groups.read_fields(tars, named)
         return cls(task, tars, tuple(classnames), tuple(templates), labels, fields)
 
@@ -73,10 +67,10 @@ class Classification:
     def digest(self) -> str:
         return evaldata.digest(self.tars, [*self.classnames, "", *self.templates])
 
-    def score(self, encoder: Encoder) -> Result:
-        """Raises WorkFailed as `Encoder.images` does."""
+    def judge(self, encoder: Encoder) -> tuple[groups.Judged, list[Raw]]:
+        """What the model makes of the images, and those that cannot be read. Raises WorkFailed as `Encoder.images` does."""
         classes = len(self.classnames)
-        vectors = class_vectors(encoder.texts, self.classnames, self.templates, encoder.batch_size)
+        vectors = encoder.class_vectors(self.classnames, self.templates)
         indices: list[int] = []
         found: list[int] = []
         nearest: list[int] = []
@@ -95,43 +89,28 @@ class Classification:
             found += [classes] * len(lost)
             nearest += [classes] * len(lost)
         rows = np.array(indices, np.int64)
-        truths = self.labels[rows]
         fields = {name: column[rows] for name, column in self.fields.items()}
-        judged = groups.Judged(truths, np.array(found, np.int64), np.array(nearest, np.int64), fields)
+        return groups.Judged(self.labels[rows], np.array(found, np.int64), np.array(nearest, np.int64), fields), lost
+
+    def score(self, encoder: Encoder) -> Result:
+        """Raises WorkFailed as `Encoder.images` does."""
+        classes = len(self.classnames)
+        judged, lost = self.judge(encoder)
         return Result.of(
             self.task,
             self.digest,
-            {**metrics.classification(truths, judged.ranks, classes), **groups.metrics(self.task.key, judged)},
+            {**metrics.classification(judged.labels, judged.ranks, classes), **groups.metrics(self.task.key, judged)},
             lost,
-            images=len(rows),
+            images=len(judged.labels),
             chance=1 / classes if self.task.chance is None else self.task.chance,
-            classes=classes,
-            absent_classes=metrics.absent(truths, classes),
-            classnames_sha256=evaldata.sha256(self.classnames),
-            templates_sha256=evaldata.sha256(self.templates),
+            **self.words(judged),
         )
 
-
-def _labels(tars: Sequence[str]) -> Iterator[int]:
-    for path, key, data in evaldata.companions(tars, "cls"):
-        text = data.decode("utf-8", "replace").strip()
-        if not evaldata.is_count(text):
-            raise InputError(f"sample {key!r}: label {text[:40]!r}", where=path, expected="a class's number")
-        yield int(text)
-
-
-def class_vectors(
-    encode: Callable[[Sequence[str]], Tensor], classnames: Sequence[str], templates: Sequence[str], batch_size: int
-) -> Tensor:
-    """[classes, d], each the normalised mean of its prompts' normalised vectors (Radford et al. 2021, §3.1.4).
-
-    `encode` turns n texts into [n, d], normalised; it gets the prompts of as many whole classes at once as fit a batch, of
-    one class if none do.
-    """
-    together = max(1, batch_size // len(templates))
-    vectors = []
-    for at in range(0, len(classnames), together):
-        names = classnames[at : at + together]
-        prompts = encode([t.replace(PLACEHOLDER, name) for name in names for t in templates])
-        vectors.append(F.normalize(prompts.view(len(names), len(templates), -1).mean(dim=1), dim=-1))
-    return torch.cat(vectors)
+    def words(self, judged: groups.Judged) -> dict[str, Any]:
+        """For the record: classes, those without images, and the hashes of names and templates."""
+        return {
+            "classes": len(self.classnames),
+            "absent_classes": metrics.absent(judged.labels, len(self.classnames)),
+            "classnames_sha256": evaldata.sha256(self.classnames),
+            "templates_sha256": evaldata.sha256(self.templates),
+        }

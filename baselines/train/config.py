@@ -9,7 +9,12 @@ from typing import get_args
 
 from pipeline.device import Device, choose_device
 from pools.errors import InputError
-from pools.scales import Precision, Scale, get_scale
+from pools.scales import Captions, Loss, Optimizer, Precision, Sampling, Scale, get_scale
+
+# Fields of a scale of which the user may want others.
+_OVERRIDES = ("batch_size", "learning_rate", "warmup_steps", "model", "loss", "optimizer", "grad_clip", "sampling", "captions")
+# Fewer bits than the scale says, or more: the scales leave that to the machine.
+_FREE = ("precision",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,15 +25,29 @@ class TrainConfig:
     output: str  # the run folder
     scale: str
     uids: str | None = None  # a uid list: only these samples, each as often as the list names it
+    weights: Sequence[float] | None = None  # of each of the `data`: how often a pass takes it
     seed: int = 0
     workers: int | None = None  # decoding processes, 0 = in this one; default: none on a CPU, up to 8 beside a GPU
-    samples: int | None = None  # samples seen, instead of the scale's
+    # Instead of the scale's:
+    samples: int | None = None  # samples seen
     steps: int | None = None  # the same in optimiser steps
     batch_size: int | None = None
     learning_rate: float | None = None
     warmup_steps: int | None = None
+    model: str | None = None  # a name that open_clip knows, one of `models`, or a config file (.json)
+    loss: Loss | None = None
+    optimizer: Optimizer | None = None
+    grad_clip: float | None = None
+    sampling: Sampling | None = None
+    captions: Captions | None = None
+    precision: Precision | None = None
+    # How it is computed:
     device: Device = "auto"
-    precision: Precision | None = None  # default: the scale's
+    accumulate: int = 1  # parts in which a process's share of a batch is computed
+    compile: bool = False  # the model through torch.compile
+    checkpoint_every: int = 500  # steps between two states to go on from; 0 = at the scale's checkpoints only
+    cooldown_from: str | None = None  # a checkpoint with its whole state, of which this run is a branch that cools down
+    wandb: str | None = None  # the project in Weights & Biases
     max_failed: float = 0.1  # share of samples that may be unusable before the run stops
     overwrite: bool = False
     quiet: bool = False
@@ -37,15 +56,20 @@ class TrainConfig:
         if self.samples is not None and self.steps is not None:
             raise InputError("both samples and steps", where="--samples, --steps", expected="one of them")
         # A contrastive loss needs two pairs at least.
-        for name, least in (("samples", 2), ("steps", 1), ("batch_size", 2), ("workers", 0), ("warmup_steps", 0)):
+        at_least = (("samples", 2), ("steps", 1), ("batch_size", 2), ("workers", 0), ("warmup_steps", 0), ("grad_clip", 0))
+        for name, least in (*at_least, ("accumulate", 1), ("checkpoint_every", 0)):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and not least <= value < math.inf:
                 raise InputError(f"{name} is {value}", where=_option(name), expected=f"{least} or more")
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate is {self.learning_rate}", where="--learning-rate", expected="more than 0")
         if not 0 <= self.max_failed <= 1:
             raise InputError(f"max_failed is {self.max_failed}", where="--max-failed", expected="a share from 0 to 1")
-        for name, known in (("device", get_args(Device)), ("precision", (None, *get_args(Precision)))):
+        self._check_choices()
+
+    def _check_choices(self) -> None:
+        kinds = {"precision": Precision, "loss": Loss, "optimizer": Optimizer, "sampling": Sampling, "captions": Captions}
+        for name, known in (("device", get_args(Device)), *((n, (None, *get_args(kind))) for n, kind in kinds.items())):
             if getattr(self, name) not in known:
                 wanted = ", ".join(k for k in known if k)
                 raise InputError(f"unknown {name} {getattr(self, name)!r}", where=_option(name), expected=f"one of {wanted}")
@@ -60,6 +84,8 @@ class Plan:
     precision: Precision  # as used: fp32 on a CPU
     seed: int
     changed: tuple[str, ...] = field(default=())
+    accumulate: int = 1
+    compile: bool = False
 
     @property
     def comparable(self) -> bool:
@@ -73,28 +99,37 @@ class Plan:
         return max(1, whole + (rest > 1))
 
     def batch(self, step: int) -> int:
-        """Size of the batch of a step; steps count from 0."""
+        """Size of the batch of a step, over all processes; steps count from 0."""
         size = self.scale.batch_size
         return size if step < self.steps - 1 else self.scale.samples_seen - size * (self.steps - 1)
+
+    def parts(self, step: int, processes: int) -> int:
+        """In how many parts each process computes its share of a batch: the same number in all."""
+        return max(1, min(self.accumulate, self.batch(step) // processes))
+
+    def check(self, processes: int) -> None:
+        """Raises InputError if some process would have no sample of a batch."""
+        least = min(self.batch(0), self.batch(self.steps - 1))
+        if least < processes:
+            raise InputError(
+                f"a batch of {least} samples for {processes} processes",
+                where="--batch-size, --samples",
+                expected="a sample or more for each, also in the last batch",
+            )
 
 
 def resolve(config: TrainConfig, *, cuda: bool) -> Plan:
     """The plan of a configuration on a machine with or without CUDA. Raises InputError if CUDA is asked for and missing."""
     device = choose_device(config.device, cuda=cuda)
     base = get_scale(config.scale)
-    batch = config.batch_size or base.batch_size
-    scale = replace(
-        base,
-        batch_size=batch,
-        samples_seen=config.samples or (config.steps * batch if config.steps else base.samples_seen),
-        learning_rate=float(config.learning_rate or base.learning_rate),
-        warmup_steps=base.warmup_steps if config.warmup_steps is None else config.warmup_steps,
-        precision=config.precision or base.precision,
-    )
-    # fp32 for amp is more precise and no departure; the scales leave the precision to the machine.
-    names = ("samples_seen", "batch_size", "learning_rate", "warmup_steps")
-    changed = tuple(n for n in names if getattr(scale, n) != getattr(base, n))
-    return Plan(scale, device, "fp32" if device == "cpu" else scale.precision, config.seed, changed)
+    own = {name: getattr(config, name) for name in (*_OVERRIDES, *_FREE) if getattr(config, name) is not None}
+    own |= {name: float(own[name]) for name in ("learning_rate", "grad_clip") if name in own}
+    batch = own.get("batch_size", base.batch_size)
+    samples = config.samples or (config.steps * batch if config.steps else base.samples_seen)
+    scale = replace(base, **own, samples_seen=samples)
+    changed = tuple(n for n in ("samples_seen", *_OVERRIDES) if getattr(scale, n) != getattr(base, n))
+    precision = "fp32" if device == "cpu" else scale.precision
+    return Plan(scale, device, precision, config.seed, changed, config.accumulate, config.compile)
 
 
 def _option(name: str) -> str:

@@ -1,30 +1,33 @@
-"""The training itself.
+"""The training itself, told in order: what is trained on, where it begins, the steps, what is left behind.
 
-A run folder holds `config.yaml` (every number settled), `model_config.json`, `metrics.jsonl` (a line a step),
-`checkpoints/step_<n>.pt` (weights) and `latest.pt` (weights and optimiser), and `_manifest.json`, which comes last.
+A run folder holds `config.yaml` (every number settled), `model_config.json`, `metrics.jsonl` (a line a step), `tensorboard/`,
+`checkpoints/step_<n>.pt` (weights) and `latest.pt` (all that the run needs to go on), and `_manifest.json`, which comes last.
+The same command after an end of whatever kind goes on behind `latest.pt`, and leaves what it would have left without that end.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import math
-import os
-from collections.abc import Iterator
-from dataclasses import asdict
+import threading
+import time
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
-import yaml
-from torch import Tensor
 
-from baselines.train import checkpoint, model
+from baselines.train import checkpoint, model, run_files
+from baselines.train.around import interrupts, threads
+from baselines.train.batches import Batches, Taken
+from baselines.train.checkpoint import State
 from baselines.train.config import Plan, TrainConfig, resolve
-from baselines.train.data import Survey, list_shards, read_uids, survey
+from baselines.train.data import Survey, read_uids, survey, weigh_shards
 from baselines.train.decode import Decoder
-from baselines.train.feed import Batch, Feed, open_feed
-from baselines.train.loss import contrastive_loss
-from baselines.train.schedule import learning_rate
+from baselines.train.distributed import World, joined
+from baselines.train.feed import Feed, FeedState, open_feed
+from baselines.train.loss import initial_logits
+from baselines.train.metrics import Journal, Pace, finite, require_wandb
+from baselines.train.schedule import branch_end, branch_starts, learning_rate
+from baselines.train.step import Measured, Stepper
 from pipeline import engine
 from pipeline.progress import Progress
 from pools import store, uids
@@ -32,207 +35,227 @@ from pools.errors import InputError, WorkFailed
 from pools.manifest import Outcome, Run, digest_of
 from pools.outputs import TrainingRun
 
-VERSION = 2
-MAX_LOGIT_SCALE = math.log(100)
+VERSION = 3
 
 
 def train(config: TrainConfig) -> Outcome:
-    """Trains one model and returns the account of the samples.
+    """Trains one model, alone or with the processes that `torchrun` has started, and returns the account of the samples.
 
     Raises InputError before anything is written if the data, the list or the device cannot be used; WorkFailed if too many
-    samples are broken or the loss is no number. The same configuration gives the same weights on a CPU.
+    samples are broken or the loss is no number; KeyboardInterrupt after Ctrl-C, when the state is saved. The same
+    configuration gives the same weights on a CPU.
     """
-    if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
-        raise InputError("several processes", where="WORLD_SIZE", expected="one: training is on one device so far")
+    with joined(config.device, cuda=torch.cuda.is_available()) as world:
+        return _train(config if world.first else replace(config, quiet=True), world)
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """What the steps need: settled, looked at and, where the run goes on, read."""
+
+    config: TrainConfig
+    plan: Plan
+    world: World
+    found: Survey
+    data: str  # digest of the shards
+    listed: uids.Uids | None
+    loaded: model.Loaded
+    state: State | None  # None = from the start
+
+
+def _train(config: TrainConfig, world: World) -> Outcome:
+    if config.wandb is not None:
+        require_wandb()
     plan = resolve(config, cuda=torch.cuda.is_available())
-    paths = list_shards(config.data)
+    state = checkpoint.load(config.cooldown_from) if config.cooldown_from else None
+    plan = plan if state is None else _branch(plan, state.step)
+    plan.check(world.size)
     listed = read_uids(config.uids) if config.uids else None
-    run = Run(config.output, "train", VERSION, _identity(plan, listed), (digest_of([store.digest(p) for p in paths]),))
-    if (before := engine.recall(run, engine.Options(overwrite=config.overwrite, quiet=config.quiet))) is not None:
+    # Rank 0 looks at the files, the others are told: a run may have a million shards.
+    shards, digest = world.told(_shards(config) if world.first else ({}, ""))
+    if state is not None:
+        state.check(world.size, digest, str(config.cooldown_from))
+    run = Run(config.output, "train", VERSION, run_files.identity(config, plan, listed), (digest,))
+    options = engine.Options(overwrite=config.overwrite, quiet=config.quiet)
+    if (before := world.told(engine.recall(run, options) if world.first else None)) is not None:
         return before
-    found = survey(paths, need_uid=listed is not None)
-    loaded = model.new_model(plan.scale.model, device=plan.device, seed=plan.seed)
-    run.claim(overwrite=config.overwrite)
-    _announce(config, plan, found, listed)
-    _write_config(config, plan, loaded)
-    feed = open_feed(
-        found,
-        listed,
-        seed=plan.seed,
-        decoder=Decoder(loaded.train_transform, loaded.tokenizer),
-        workers=_workers(config, plan),
-        max_failed=config.max_failed,
-    )
-    with _threads(plan):
-        _Trainer(config, plan, loaded.model, feed).run()
-    outcome = _account(plan, found, feed)
-    run.finish(outcome.check(), comparable=plan.comparable, device=_device_name(plan), torch=torch.__version__)
-    repeats = plan.scale.samples_seen / feed.unique
-    Progress.note(
-        f"train: saw {feed.kept} samples, {feed.unique} different ones, each {repeats:.2f} times on average", quiet=config.quiet
-    )
+    found = world.told(survey(shards, listed=listed, captions=plan.scale.captions) if world.first else Survey((), ()))
+    start, scale = initial_logits(plan.scale), plan.scale
+    loaded = model.new_model(scale.model, device=plan.device, seed=plan.seed, augment=scale.augment, **start)
+    if world.first:
+        run.claim(overwrite=config.overwrite)
+    latest = TrainingRun(config.output).checkpoint
+    if world.told(store.exists(latest)):
+        state = checkpoint.load(latest)
+        state.check(world.size, digest, latest)
+    if world.first:
+        run_files.announce(config, plan, world, found, listed)
+        if state is not None:
+            Progress.note(f"train: goes on after step {state.step}", quiet=config.quiet)
+        run_files.write_config(config, plan, world, loaded)
+    outcome = _Training(_Begin(config, plan, world, found, digest, listed, loaded, state)).run()
+    if world.first:
+        name = run_files.device_name(plan)
+        run.finish(outcome.check(), comparable=plan.comparable, device=name, processes=world.size, torch=torch.__version__)
+        run_files.conclude(config, plan, outcome)
     return outcome
 
 
-class _Trainer:
-    """Model, optimiser and where the training stands."""
+class _Training:
+    """Model, data and files of a run, and how far it is."""
 
-    def __init__(self, config: TrainConfig, plan: Plan, net: Any, feed: Feed) -> None:
-        self.config, self.plan, self.feed = config, plan, feed
-        # Convolutions are a third faster with the channels of a pixel side by side; the numbers are the same up to rounding.
-        self.net = net.to(memory_format=torch.channels_last)
-        self.optimizer = _optimizer(net, plan)
-        self.scaler = torch.amp.GradScaler("cuda", enabled=plan.precision == "amp")  # fp16 gradients underflow without it
-        self.lines: list[str] = []
-        if plan.scale.grad_checkpointing and plan.device == "cuda":
-            net.set_grad_checkpointing(True)
+    def __init__(self, begin: _Begin) -> None:
+        self.config, self.plan, self.world, self.found = begin.config, begin.plan, begin.world, begin.found
+        self.data = begin.data
+        state, net = begin.state, begin.loaded.model
+        self.step, self.samples = (0, 0) if state is None else (state.step, state.samples)
+        if state is not None:
+            state.restore(net, self.config.cooldown_from or self.config.output)
+        torch.manual_seed(self.plan.seed + self.world.rank)  # dropout differs between processes
+        decoder = Decoder(begin.loaded.train_transform, begin.loaded.tokenizer, uint8=True)
+        self.stepper = Stepper(net, self.plan, self.world, decoder.normalise)
+        self.feed = _feed(begin, decoder)
+        if state is not None:
+            state.restore_rest(self.stepper.optimizer, self.stepper.scaler, self.world.rank)
+        self.batches = Batches(self.feed, lambda step: self.world.part(self.plan.batch(step)), self.plan.device)
+        self.whole = branch_starts(self.plan.scale, self.plan.steps)  # steps whose checkpoints keep the whole state
+        self.journal: Journal | None = None
+        self.pace = Pace()
 
-    def run(self) -> None:
-        scale, seen = self.plan.scale, 0
-        self.net.train()
-        with Progress("train", self.plan.steps, quiet=self.config.quiet, unit="steps") as progress:
-            for step in range(self.plan.steps):
-                batch = self.feed.take(self.plan.batch(step))
-                seen += len(batch.uids)
-                loss = self._step(step, batch, seen)
-                progress.advance(detail=f"loss {loss:.3f}")
-                if checkpoint.due(seen, len(batch.uids), scale.samples_seen, scale.checkpoints):
-                    self._save(step + 1, seen)
+    def run(self) -> Outcome:
+        """All steps that are left. Returns the account of the samples of all processes."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(threads(self.plan.scale.cpu_threads if self.plan.device == "cpu" else 0))
+            if self.world.first:
+                self.journal = stack.enter_context(contextlib.closing(self._open_journal()))
+            stack.enter_context(contextlib.closing(self.feed))
+            asked = stack.enter_context(interrupts())
+            progress = stack.enter_context(Progress("train", self.plan.steps, quiet=self.config.quiet, unit="steps"))
+            progress.advance(self.step)
+            while self.step < self.plan.steps:
+                loss, stop = self._step(asked)
+                progress.advance(detail=f"loss {loss:.3f}, {self.pace}")
+                if stop and self.step < self.plan.steps:
+                    self._interrupted()
+        return run_files.account(self.plan, self.found, self.world.gather(run_files.told_by(self.feed)))
 
-    def _step(self, step: int, batch: Batch, seen: int) -> float:
-        scale = self.plan.scale
-        rate = learning_rate(step, steps=self.plan.steps, peak=scale.learning_rate, warmup=scale.warmup_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.zero_grad()
-        loss = self._forward(batch)
+    def _step(self, asked: threading.Event) -> tuple[float, bool]:
+        """One step. Returns the batch's loss, and whether someone wants the training to stop."""
+        begin = time.perf_counter()
+        taken = self.batches.get(self.step)
+        got = time.perf_counter()
+        values = self.stepper.gradients(taken.batch, self.plan.parts(self.step, self.world.size))
+        if self.step + 1 < self.plan.steps:
+            self.batches.fetch_ahead(self.step + 1)
+        fetched = time.perf_counter()
+        measured = self.stepper.read(values)
+        total, stops = self.world.sums(measured.loss, asked.is_set())
+        rate = learning_rate(self.step, self.plan.scale, self.plan.steps)
+        line = self._line(measured, total / self.world.size, rate)
+        if not self._usable(line):
+            self._stop(line, taken)
+        self.stepper.update(rate)
+        self.step, self.samples = line["step"], line["samples"]
+        # Beside a GPU, what fetching takes longer than computing; else all of it.
+        waited = got - begin + (max(0.0, fetched - got - measured.busy) if measured.busy else 0.0)
+        timing = self.pace.add(self.plan.batch(self.step - 1), time.perf_counter() - begin, waited)
+        if self.journal is not None:
+            self.journal.write({**line, **timing})
+        self._save_if_due(taken, stop=bool(stops))
+        return total / self.world.size, bool(stops)
+
+    def _line(self, measured: Measured, loss: float, rate: float) -> dict[str, Any]:
         line = {
-            "step": step + 1,
-            "samples": seen,
-            "loss": loss.item(),
+            "step": self.step + 1,
+            "samples": self.samples + self.plan.batch(self.step),
+            "loss": loss,
             "lr": rate,
-            "scale": self.net.logit_scale.exp().item(),
+            "scale": measured.scale,
         }
-        self.lines.append(json.dumps(line) + "\n")
-        if not math.isfinite(line["loss"]):
-            self._stop(line, batch)
-        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        with torch.no_grad():
-            self.net.logit_scale.clamp_(0, MAX_LOGIT_SCALE)
-        return float(line["loss"])
+        if measured.bias is not None:
+            line["bias"] = measured.bias
+        return {**line, "grad_norm": measured.grad_norm}
 
-    def _forward(self, batch: Batch) -> Tensor:
-        device, dtype = self.plan.device, torch.float16 if self.plan.precision == "amp" else torch.bfloat16
-        images = batch.images.to(device, non_blocking=True, memory_format=torch.channels_last)
-        tokens = batch.tokens.to(device, non_blocking=True)
-        with torch.autocast(device, dtype, enabled=self.plan.precision != "fp32"):
-            out = self.net(images, tokens)
-            return contrastive_loss(out["image_features"], out["text_features"], out["logit_scale"], batch.uids)
+    def _usable(self, line: dict[str, Any]) -> bool:
+        # fp16 overflows now and then; the scaler then leaves the step out, and lowers its factor.
+        if self.plan.precision == "amp":
+            line["grad_norm"] = finite(line["grad_norm"])
+        return all(finite(line[name]) is not None for name in ("loss", "grad_norm") if line[name] is not None)
 
-    def _save(self, step: int, seen: int) -> None:
-        out = TrainingRun(self.config.output)
-        checkpoint.save(out.checkpoint_at(step), self.net, step=step, samples=seen)
-        checkpoint.save(out.checkpoint, self.net, step=step, samples=seen, optimizer=self.optimizer)
-        self._write_metrics()
-
-    def _write_metrics(self) -> None:
-        store.write_bytes(TrainingRun(self.config.output).metrics, "".join(self.lines).encode())
-
-    def _stop(self, line: dict[str, Any], batch: Batch) -> None:
-        self._write_metrics()
-        where = store.join(self.config.output, "bad_batch.json")
-        store.write_json(where, {**{k: str(v) for k, v in line.items()}, "uids": batch.uids})
+    def _stop(self, line: dict[str, Any], taken: Taken) -> None:
+        named = [uid for part in self.world.gather(list(taken.batch.uids)) for uid in part]
+        where = TrainingRun(self.config.output).bad_batch
+        if self.journal is not None:
+            self.journal.write({k: finite(v) for k, v in line.items()})
+            store.write_json(where, {**{k: str(v) for k, v in line.items()}, "uids": named})
+        self.world.told(None)  # that the file is there
+        what = "loss" if finite(line["loss"]) is None else "grad_norm"
         raise WorkFailed(
-            f"the loss is {line['loss']} at step {line['step']} (logit scale {line['scale']:.4g}, learning rate "
-            f"{line['lr']:.4g}); the batch's uids are in {where}\n  → try a lower --learning-rate or another --precision"
+            f"the {what.replace('grad_norm', 'gradient')} is {line[what]} at step {line['step']} (logit scale "
+            f"{line['scale']:.4g}, learning rate {line['lr']:.4g}); the batch's uids are in {where}\n"
+            "  → try a lower --learning-rate or another --precision"
         )
 
+    def _save_if_due(self, taken: Taken, *, stop: bool) -> None:
+        every, scale, step = self.config.checkpoint_every, self.plan.scale, self.step
+        mark = checkpoint.due(self.samples, self.plan.batch(step - 1), scale.samples_seen, scale.checkpoints)
+        whole = step in self.whole
+        if not (mark or whole or stop or (every and step % every == 0)):
+            return
+        ranks = self.world.gather(checkpoint.of_process(taken.feed))
+        if self.journal is None:
+            return
+        out, held = TrainingRun(self.config.output), self.stepper
+        weights, optimizer = held.net.state_dict(), held.optimizer.state_dict()
+        state = State(step, self.samples, self.data, weights, optimizer, held.scaler.state_dict(), ranks)
+        if mark or whole:
+            checkpoint.save(out.checkpoint_at(step), state, whole=whole)
+        self.journal.flush()
+        checkpoint.save(out.checkpoint, state, whole=True)
 
-def _optimizer(net: torch.nn.Module, plan: Plan) -> torch.optim.Optimizer:
-    """AdamW as open_clip sets it up for ViTs: no weight decay on norms, biases and the logit scale (less than 2 dimensions)."""
-    parameters = [p for p in net.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": plan.scale.weight_decay},
-    ]
-    return torch.optim.AdamW(groups, lr=plan.scale.learning_rate, betas=(0.9, plan.scale.beta2), eps=1e-6, fused=True)
+    def _interrupted(self) -> None:
+        self.world.told(None)  # that rank 0 has saved
+        said = f"train: interrupted and saved after step {self.step} of {self.plan.steps}; the same command goes on"
+        Progress.note(said, quiet=self.config.quiet)
+        raise KeyboardInterrupt
 
-
-def _identity(plan: Plan, listed: uids.Uids | None) -> dict[str, Any]:
-    scale = {
-        k: v for k, v in asdict(plan.scale).items() if k not in ("comparable", "precision", "grad_checkpointing", "cpu_threads")
-    }
-    return {
-        **scale,
-        "precision": plan.precision,
-        "seed": plan.seed,
-        "uids": None if listed is None else uids.digest(listed),
-    }
-
-
-def _write_config(config: TrainConfig, plan: Plan, loaded: model.Loaded) -> None:
-    settled = {
-        "scale": asdict(plan.scale),
-        "data": config.data if isinstance(config.data, str) else list(config.data),
-        "uids": config.uids,
-        "seed": plan.seed,
-        "sampling": "without replacement",
-        "steps": plan.steps,
-        "device": plan.device,
-        "precision": plan.precision,
-        "max_failed": config.max_failed,
-        "changed": list(plan.changed),
-        "comparable": plan.comparable,
-    }
-    text = yaml.safe_dump(settled, sort_keys=False, allow_unicode=True)
-    store.write_bytes(TrainingRun(config.output).config, text.encode())
-    model.write_config(config.output, loaded.config)
+    def _open_journal(self) -> Journal:
+        settings = {**asdict(self.plan.scale), "seed": self.plan.seed, "processes": self.world.size}
+        run = digest_of([self.config.output, settings])[:16]
+        return Journal(self.config.output, self.step, wandb=self.config.wandb, config=settings, run=run)
 
 
-def _announce(config: TrainConfig, plan: Plan, found: Survey, listed: uids.Uids | None) -> None:
-    scale = plan.scale
-    of = "" if listed is None else f", the {len(listed)} listed uids"
-    empty = f" ({len(found.empty)} empty ones skipped)" if found.empty else ""
-    lines = [
-        f"train: {scale.model} on {_device_name(plan)} in {plan.precision}: {scale.samples_seen} samples in {plan.steps} steps "
-        f"of {scale.batch_size}, from {len(found.shards)} shard(s){empty}{of}, without replacement within a pass"
-    ]
-    if plan.device == "cpu" and scale.precision != "fp32":
-        lines.append(f"train: {scale.precision} is for GPUs; this machine's CPU computes in fp32")
-    if scale.warmup_steps >= plan.steps:
-        lines.append(f"train: the warmup ({scale.warmup_steps} steps) is as long as the run or longer ({plan.steps} steps)")
-    if plan.changed:
-        lines.append(f"train: not comparable with other runs of scale {scale.name}: own {', '.join(plan.changed)}")
-    for line in lines:
-        Progress.note(line, quiet=config.quiet)
+def _shards(config: TrainConfig) -> tuple[dict[str, float], str]:
+    found = weigh_shards(config.data, config.weights)
+    return found, digest_of([store.digest(path) for path in found])
 
 
-def _account(plan: Plan, found: Survey, feed: Feed) -> Outcome:
-    failed = {f"failed:{why}": n for why, n in sorted(feed.failed.items())}
-    counts = {"in": feed.kept + sum(failed.values()), "kept": feed.kept, **failed}
-    counts |= {"unique": feed.unique, "steps": plan.steps, "empty_shards": len(found.empty)}
-    return Outcome(counts, tuple(why for _, why in sorted(feed.problems.items())))
+def _branch(plan: Plan, start: int) -> Plan:
+    """The plan of a run that leaves another after `start` steps, to cool down."""
+    if not plan.scale.cooldown_steps:
+        what = f"scale {plan.scale.name} has no cooldown"
+        raise InputError(what, where="--cooldown-from", expected="a scale with one, such as siglip")
+    samples = branch_end(start, plan.scale) * plan.scale.batch_size
+    return replace(plan, scale=replace(plan.scale, samples_seen=samples), changed=tuple({*plan.changed, "samples_seen"}))
 
 
-@contextlib.contextmanager
-def _threads(plan: Plan) -> Iterator[None]:
-    """The scale's number of threads. On a busy machine two threads that wait for each other take four times as long as one."""
-    before = torch.get_num_threads()
-    if plan.device == "cpu" and plan.scale.cpu_threads:
-        torch.set_num_threads(plan.scale.cpu_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _workers(config: TrainConfig, plan: Plan) -> int:
-    if config.workers is not None:
-        return config.workers
-    return 0 if plan.device == "cpu" else min(8, engine.default_workers())
-
-
-def _device_name(plan: Plan) -> str:
-    return torch.cuda.get_device_name() if plan.device == "cuda" else "cpu"
+def _feed(begin: _Begin, decoder: Decoder) -> Feed:
+    config, plan, world = begin.config, begin.plan, begin.world
+    workers = config.workers
+    if workers is None:
+        workers = 0 if plan.device == "cpu" else min(8, engine.default_workers())
+    return open_feed(
+        begin.found,
+        begin.listed,
+        seed=plan.seed,
+        decoder=decoder,
+        workers=workers,
+        max_failed=config.max_failed,
+        sampling=plan.scale.sampling,
+        captions=plan.scale.captions,
+        rank=world.rank,
+        world=world.size,
+        start=None if begin.state is None else FeedState(**begin.state.ranks[world.rank]["feed"]),
+        ahead=world.part(plan.batch(0)),
+        pin=plan.device == "cuda",
+    )

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from baselines.train.augment import training_transform
 from pipeline.clip_models import ModelFiles, known_architecture
 from pools import store
+from pools.errors import InputError
 from pools.outputs import TrainingRun
+from pools.scales import Augment
 
 MODELS = Path(__file__).with_name("models")
 
@@ -36,18 +41,51 @@ class Loaded:
     weights_sha256: str | None = None  # of the file they came from, None = drawn at random
 
 
-def new_model(name: str, *, device: str = "cpu", seed: int = 0) -> Loaded:
-    """A model of that architecture with random weights. Raises InputError for a name that is not known."""
+def new_model(name: str, *, device: str = "cpu", seed: int = 0, augment: Augment = "resized_crop", **changes: float) -> Loaded:
+    """A model of that architecture (a name, or a config file) with random weights; `changes` go into its config.
+
+    Raises InputError for a name that is not known.
+    """
     import open_clip
     import torch
 
     _register()
-    name, config = known_architecture(name)
+    name, config = known_architecture(_of_file(Path(name)) if name.endswith(".json") else name)
     torch.manual_seed(seed)
     with _quiet_logging():
         # pretrained_text would fetch a text tower from the hub.
-        model = open_clip.create_model(name, device=device, output_dict=True, pretrained_text=False)
-    return _loaded(name, model, config, None)
+        model = open_clip.create_model(name, device=device, output_dict=True, pretrained_text=False, **changes)
+    return _loaded(name, model, {**config, **changes}, None, augment)
+
+
+def file_digest(path: str) -> str:
+    """SHA-256 of a model's config file. Raises InputError if there is none."""
+    return hashlib.sha256(_text(Path(path))).hexdigest()
+
+
+def _of_file(path: Path) -> str:
+    """The name under which open_clip now knows the model of a config file."""
+    import open_clip
+
+    name = f"{path.stem}-{file_digest(str(path))[:16]}"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / f"{name}.json"
+        file.write_bytes(_text(path))
+        open_clip.add_model_config(file)
+    return name
+
+
+def _text(path: Path) -> bytes:
+    expected = "a model's architecture (open_clip's JSON)"
+    try:
+        text = path.read_bytes()
+        if not isinstance(json.loads(text), dict):
+            raise InputError("no object", where=path, expected=expected)
+    except FileNotFoundError:
+        raise InputError("no such file", where=path, expected=expected) from None
+    except ValueError as e:
+        raise InputError(f"not JSON: {e}", where=path, expected=expected) from e
+    return text
 
 
 def load_model(source: str, pretrained: str | None = None, device: str = "cpu") -> Loaded:
@@ -69,14 +107,25 @@ def _register() -> None:
     open_clip.add_model_config(MODELS)
 
 
-def _loaded(name: str, model: Any, config: dict[str, Any], weights_sha256: str | None) -> Loaded:
-    import open_clip
+def _loaded(
+    name: str, model: Any, config: dict[str, Any], weights_sha256: str | None, augment: Augment = "resized_crop"
+) -> Loaded:
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
     cfg = PreprocessCfg(**model.visual.preprocess_cfg)
-    train_transform = image_transform_v2(cfg, is_train=True)
+    train_transform = training_transform(cfg, augment)
     transform = image_transform_v2(cfg, is_train=False)
-    return Loaded(name, model, open_clip.get_tokenizer(name), train_transform, transform, config, weights_sha256)
+    tokenizer = _tokenizer(name, json.dumps(config["text_cfg"]))
+    return Loaded(name, model, tokenizer, train_transform, transform, config, weights_sha256)
+
+
+@functools.cache
+def _tokenizer(name: str, config: str) -> Callable[[list[str]], Any]:
+    """A model's tokenizer: reading the vocabulary takes longer than making a small model. Names may change their config."""
+    import open_clip
+
+    found: Callable[[list[str]], Any] = open_clip.get_tokenizer(name)
+    return found
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -54,12 +54,23 @@ def fetch(name: str, *, source: str | None = None, allow_private: bool = False, 
             fix=f"winnow models add {name} FILE, or winnow models fetch {name} --from URL",
         )
     entry.path.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(_hidden(entry.path, "partial"), quiet) as f:
+    with alone(hidden(entry.path, "partial"), quiet) as f:
         if entry.path.exists():
             _remove(Path(f.name))
             return Fetched(_known(entry), False)
-        _download(f, _Wanted(name, url, bool(entry.sha256) and not entry.member, allow_private), quiet)
+        download(f, _wanted(entry, url, allow_private), quiet)
         return Fetched(_settle(entry, _unpacked(entry, Path(f.name)), url), True)
+
+
+def _wanted(entry: Entry, url: str, allow_private: bool) -> Wanted:
+    return Wanted(
+        entry.name,
+        url,
+        bool(entry.sha256) and not entry.member,
+        allow_private,
+        f"run the same again to go on, or get the file elsewhere: winnow models add {entry.name} FILE",
+        "free some space, or set WINNOW_WEIGHTS to a folder elsewhere",
+    )
 
 
 def add(name: str, path: str) -> Fetched:
@@ -71,7 +82,7 @@ def add(name: str, path: str) -> Fetched:
         return Fetched(_known(entry), False)
     if not Path(path).is_file():
         raise InputError("no such file", where=path, expected=entry.what)
-    copy = _hidden(entry.path, "copy")
+    copy = hidden(entry.path, "copy")
     copy.parent.mkdir(parents=True, exist_ok=True)
     with _room(copy):
         shutil.copyfile(path, copy)
@@ -86,7 +97,7 @@ def _known(entry: Entry) -> Weights:
     return found
 
 
-def _hidden(path: Path, ending: str) -> Path:
+def hidden(path: Path, ending: str) -> Path:
     return path.with_name(f".{path.name}.{ending}")
 
 
@@ -106,7 +117,7 @@ def _room(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alone(path: Path, quiet: bool) -> Iterator[IO[bytes]]:
+def alone(path: Path, quiet: bool) -> Iterator[IO[bytes]]:
     """A file to append to, under a lock. One that was put in its place while this waited is waited for again."""
     while True:
         with path.open("ab") as f:
@@ -121,16 +132,22 @@ def _alone(path: Path, quiet: bool) -> Iterator[IO[bytes]]:
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """What is fetched: `trusted` if its hash is known, so that a wrong end is found out."""
+class Wanted:
+    """What is fetched: `trusted` if its hash is known, so that a wrong end is found out.
+
+    `advice` is what to do when it cannot be had, `room` where else there may be some; `moved` is told of bytes that came.
+    """
 
     name: str
     url: str
     trusted: bool
     allow_private: bool
+    advice: str
+    room: str = "free some space"
+    moved: Callable[[int], None] = lambda _: None
 
 
-def _download(f: IO[bytes], wanted: _Wanted, quiet: bool) -> None:
+def download(f: IO[bytes], wanted: Wanted, quiet: bool) -> None:
     """All of a file, in as many requests as it takes."""
     failures = 0
     while True:
@@ -141,14 +158,13 @@ def _download(f: IO[bytes], wanted: _Wanted, quiet: bool) -> None:
         except Retry as e:
             failures = failures + 1 if f.tell() <= before else 1
             if failures == TRIES:
-                advice = f"run the same again to go on, or get the file elsewhere: winnow models add {wanted.name} FILE"
-                raise WorkFailed(f"{e}\n  → {advice}") from e
+                raise WorkFailed(f"{e}\n  → {wanted.advice}") from e
             time.sleep(WAIT * 2 ** (failures - 1))
 
 
-def _go_on(f: IO[bytes], wanted: _Wanted, quiet: bool) -> None:
+def _go_on(f: IO[bytes], wanted: Wanted, quiet: bool) -> None:
     """One request for what is missing. Raises Retry where it ends too early."""
-    note = _hidden(Path(f.name), "json")  # which file the part is of
+    note = hidden(Path(f.name), "json")  # which file the part is of
     known = _read_note(note) if f.tell() else {}
     if known.get("url") != wanted.url or not (known.get("validator") or wanted.trusted):
         f.truncate(0)
@@ -163,7 +179,7 @@ def _go_on(f: IO[bytes], wanted: _Wanted, quiet: bool) -> None:
             return
         f.seek(0, os.SEEK_END)
         store.write_json(str(note), {"url": wanted.url, "validator": _validator(answer), "total": total})
-        _check_room(f, total)
+        _check_room(f, total, wanted.room)
         _receive(f, wanted, answer, total, quiet)
 
 
@@ -189,7 +205,7 @@ def _begin(f: IO[bytes], start: int, expected: int | None, answer: Answer) -> in
     raise WorkFailed(f"{answer.url}: HTTP {status}")
 
 
-def _receive(f: IO[bytes], wanted: _Wanted, answer: Answer, total: int | None, quiet: bool) -> None:
+def _receive(f: IO[bytes], wanted: Wanted, answer: Answer, total: int | None, quiet: bool) -> None:
     from urllib3.exceptions import HTTPError
 
     with Progress(wanted.name, -(-(total or 0) // BLOCK), quiet=quiet, unit="MiB") as progress, _room(Path(f.name)):
@@ -197,6 +213,7 @@ def _receive(f: IO[bytes], wanted: _Wanted, answer: Answer, total: int | None, q
         try:
             for block in answer.response.stream(BLOCK, decode_content=False):
                 f.write(block)
+                wanted.moved(len(block))
                 if f.tell() > MAX_BYTES:
                     raise WorkFailed(f"{answer.url}: more than {MAX_BYTES >> 30} GiB")
                 progress.advance(f.tell() // BLOCK - progress.done)
@@ -208,12 +225,11 @@ def _receive(f: IO[bytes], wanted: _Wanted, answer: Answer, total: int | None, q
         raise Retry(f"{answer.url}: {f.tell():,} bytes of {total:,}")
 
 
-def _check_room(f: IO[bytes], total: int | None) -> None:
+def _check_room(f: IO[bytes], total: int | None, room: str) -> None:
     free = shutil.disk_usage(Path(f.name).parent).free
     if total is not None and total - f.tell() > free:
         raise DiskFull(
-            f"{f.name}: {total - f.tell():,} bytes are to come, {free:,} are free\n"
-            "  → free some space, or set WINNOW_WEIGHTS to a folder elsewhere, then run the same again"
+            f"{f.name}: {total - f.tell():,} bytes are to come, {free:,} are free\n  → {room}, then run the same again"
         )
 
 
@@ -235,14 +251,14 @@ def _unpacked(entry: Entry, partial: Path) -> Path:
     """The file itself, out of the archive that was fetched, if it is published in one."""
     if not entry.member:
         return partial
-    unpacked = _hidden(entry.path, "member")
+    unpacked = hidden(entry.path, "member")
     try:
         with zipfile.ZipFile(partial) as archive, _room(unpacked):
             (inside,) = (n for n in archive.namelist() if Path(n).name == entry.member)
             with archive.open(inside) as source, unpacked.open("wb") as target:
                 shutil.copyfileobj(source, target, BLOCK)
     except (zipfile.BadZipFile, ValueError) as e:
-        _remove(partial, _hidden(partial, "json"))
+        _remove(partial, hidden(partial, "json"))
         raise WorkFailed(f"{entry.name}: not a zip archive with one {entry.member}: {e}") from e
     _remove(partial)
     return unpacked
@@ -251,7 +267,7 @@ def _unpacked(entry: Entry, partial: Path) -> Path:
 def _settle(entry: Entry, file: Path, source: str) -> Weights:
     """Gives a whole file its name if it holds what it should, else removes it. Raises WorkFailed."""
     found, expected = store.sha256(str(file)), recorded(entry)
-    _remove(_hidden(_hidden(entry.path, "partial"), "json"))
+    _remove(hidden(hidden(entry.path, "partial"), "json"))
     if expected and found != expected:
         _remove(file)
         stated = (

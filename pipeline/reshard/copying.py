@@ -140,19 +140,20 @@ def _write_plain(table: Table, sources: _Sources, out: shards.Writer, done: _Don
 def _renamed(buffer: bytearray, view: memoryview, at: int, end: int, row: Row) -> int:
     """Gives the members between two bytes of a buffer their new names, close together; returns where they end then."""
     parts = _parts(buffer, at, end, row)
-    headers = [tar_scan.header(f"{row.key}.{extension}".encode("utf-8", "surrogateescape"), n) for extension, _, n in parts]
-    if any(len(header) > BLOCK for header in headers):
+    key = row.key.encode()
+    headers = [tar_scan.header(b"%b.%b" % (key, extension), n) for extension, _, n in parts]
+    if max(map(len, headers)) > BLOCK:
         made = b"".join(h + bytes(view[o : o + n]) + bytes(-n % BLOCK) for h, (_, o, n) in zip(headers, parts, strict=True))
         view[at : at + len(made)] = made
         return at + len(made)
     for header, (_, offset, n) in zip(headers, parts, strict=True):
-        view[at : at + BLOCK] = header
+        buffer[at : at + BLOCK] = header
         at += BLOCK
         if offset != at:
             view[at : at + n] = view[offset : offset + n]
         at += n
         if pad := -n % BLOCK:
-            view[at : at + pad] = _ZEROS[:pad]
+            buffer[at : at + pad] = _ZEROS[:pad]
             at += pad
     return at
 
@@ -160,12 +161,12 @@ def _renamed(buffer: bytearray, view: memoryview, at: int, end: int, row: Row) -
 _ZEROS = bytes(BLOCK)
 
 
-def _parts(buffer: bytes | bytearray, at: int, end: int, row: Row) -> list[tuple[str, int, int]]:
+def _parts(buffer: bytes | bytearray, at: int, end: int, row: Row) -> list[tuple[bytes, int, int]]:
     """(extension, offset, size) of the members of a sample that lie between two bytes."""
     members = tar_scan.plain_members(buffer, at, end)
     if members is None:
         members = _walked(buffer, at, end, row)
-    found: list[tuple[str, int, int]] = []
+    found: list[tuple[bytes, int, int]] = []
     key: bytes | None = None
     for name, offset, size in members:
         this, extension = shards.split(name)
@@ -192,7 +193,8 @@ def _walked(buffer: bytes | bytearray, at: int, end: int, row: Row) -> list[tupl
 
 
 def _members(data: bytes, row: Row) -> dict[str, bytes]:
-    return {extension: data[offset : offset + size] for extension, offset, size in _parts(data, 0, len(data), row)}
+    parts = _parts(data, 0, len(data), row)
+    return {extension.decode("utf-8", "surrogateescape"): data[offset : offset + size] for extension, offset, size in parts}
 
 
 def _in_order(make: Callable[[Row], Any], rows: Iterator[Row], threads: int) -> Iterator[tuple[Row, Any]]:

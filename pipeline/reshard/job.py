@@ -152,19 +152,20 @@ def _finish(plan: Plan, output: str, quiet: bool, total: Outcome) -> Outcome:
 def _lost(output: str, name: str, why: str) -> list[str]:
     """The first uids of a list of what is not written, in words."""
     path = store.join(output, name)
-    if not store.exists(path) or not len(listed := uids.load(path)):
+    if not store.exists(path) or not len(listed := uids.stored(path).reader().read(10 * LISTED)):
         return []
-    first = uids.unpack(uids.unique(listed[: 10 * LISTED])).to_pylist()
+    first = uids.texts(uids.unique(listed))
     rest = [f"… and more in {path}"] if len(first) > LISTED else []
     return [*(f"{why}: {uid}" for uid in first[:LISTED]), *rest]
 
 
 def _write_ids(output: str, failed: Sequence[str]) -> None:
     """`sample_ids.npy`: what was planned without an entry for each that failed."""
-    planned = Wanted(uids.load(Plan.path(output, "sample_ids.npy")))
+    stored = uids.stored(Plan.path(output, "sample_ids.npy"))
     if not failed:
-        uids.write_stream(store.join(output, "sample_ids.npy"), (piece for _, piece in planned.pieces()))
+        uids.write_stream(store.join(output, "sample_ids.npy"), stored.blocks())
         return
+    planned = Wanted(stored)
     each = Counter(failed)
     places, _ = planned.find(uids.pack(each))
     gone = np.sort(np.concatenate([np.arange(p, p + n) for p, n in zip(places, each.values(), strict=True)]))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,21 +26,19 @@ class Side:
 
     def __init__(self, length: int) -> None:
         self._blob = tempfile.TemporaryFile()
-        self._table = tempfile.TemporaryFile()
+        # Of each place where its value begins and how long it is; where nothing is written it takes no room on the disk.
+        self._table = tempfile.TemporaryFile(buffering=0)
         self._end = 0
-        self._void = Taken(length)
-        self._places: NDArray[Any] = np.empty((0, 2), np.int64)
-        if length:
-            self._table.truncate(16 * length)  # zeros take no room on the disk
-            self._places = np.memmap(self._table, np.int64, "r+", shape=(length, 2))
+        self._there, self._void = Taken(length), Taken(length)
 
     def put(self, positions: Indices, values: Sequence[bytes]) -> None:
         """A value for each place; one that has a value already gets both, one behind the other."""
-        for position, value in zip(positions.tolist(), values, strict=True):
-            if self._places[position, 1]:
+        fresh = self._there.take(positions).tolist()
+        for position, value, first in zip(positions.tolist(), values, fresh, strict=True):
+            if not first:
                 value = self._read(position) + value
             self._blob.write(value)
-            self._places[position] = self._end, len(value) + 1
+            os.pwrite(self._table.fileno(), _PLACE.pack(self._end, len(value)), _PLACE.size * position)
             self._end += len(value)
 
     def refuse(self, positions: Indices) -> None:
@@ -47,7 +46,7 @@ class Side:
         self._void.take(positions)
 
     def has(self, positions: Indices) -> NDArray[np.bool_]:
-        there: NDArray[np.bool_] = (self._places[positions, 1] > 0) & ~self._void.has(positions)
+        there: NDArray[np.bool_] = self._there.has(positions) & ~self._void.has(positions)
         return there
 
     def get(self, positions: Indices) -> list[bytes | None]:
@@ -55,11 +54,14 @@ class Side:
         return [self._read(p) if t else None for p, t in zip(positions.tolist(), there, strict=True)]
 
     def _read(self, position: int) -> bytes:
-        start, size = self._places[position].tolist()
+        start, size = _PLACE.unpack(os.pread(self._table.fileno(), _PLACE.size, _PLACE.size * position))
         self._blob.seek(start)
-        value = self._blob.read(size - 1)
+        value = self._blob.read(size)
         self._blob.seek(self._end)
         return value
+
+
+_PLACE = struct.Struct("<qq")
 
 
 def captions(path: str, wanted: Wanted) -> Side:

@@ -39,4 +39,5 @@ from pools.uids.words import hash64 as hash64
 from pools.uids.words import new as new
 from pools.uids.words import pack as pack
 from pools.uids.words import smallest as smallest
+from pools.uids.words import texts as texts
 from pools.uids.words import unpack as unpack

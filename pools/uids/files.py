@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from pools import store
 from pools.errors import InputError
-from pools.uids import sets
+from pools.uids import sets, streams
+from pools.uids.lookup import mapped
 from pools.uids.runs import RUN, scratch_beside, sorted_pieces
 from pools.uids.sets import ROWS_IN_MEMORY, first_unsorted, sort
 from pools.uids.streams import BLOCK, Stored
@@ -134,7 +135,9 @@ def read_list(path: str, *, kind: Kind = "keep") -> Uids:
     if (info := read_info(path)).kind != kind:
         raise InputError(f"this is a list of uids to {info.kind}", where=path, expected=f"a list of uids to {kind}")
     uids = load(path)
-    if (row := first_unsorted(uids)) is not None:
+    # Read, not looked at through a map, which would count as memory then.
+    row = streams.first_unsorted(stored(path).blocks()) if store.is_local(path) else first_unsorted(uids)
+    if row is not None:
         raise InputError(
             f"row {row} is smaller than row {row - 1}",
             where=path,
@@ -228,6 +231,11 @@ def _load_raw(path: str) -> Uids:
 def digest(uids: Uids) -> str:
     """SHA-256 over the records as they lie in a list file."""
     sha = hashlib.sha256()
-    for start in range(0, len(uids), BLOCK):
-        sha.update(np.ascontiguousarray(uids[start : start + BLOCK]).view(np.uint8).data)
+    where = mapped(uids)
+    for block in _blocks(uids) if where is None else where.blocks():
+        sha.update(np.ascontiguousarray(block).view(np.uint8).data)
     return sha.hexdigest()
+
+
+def _blocks(uids: Uids) -> Iterator[Uids]:
+    return (uids[start : start + BLOCK] for start in range(0, len(uids), BLOCK))

@@ -165,21 +165,21 @@ def count(sorted_list: Uids, uids: Uids) -> NDArray[np.int64]:
         right = np.searchsorted(high, wanted[:, 0], "right")
     else:
         zero, end = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(sorted_list), np.int64)
-        left = _bisect(sorted_list["f0"], wanted[:, 0], zero, end, upper=False)
-        right = _bisect(sorted_list["f0"], wanted[:, 0], left, end, upper=True)
-    return _bisect(low, wanted[:, 1], left, right, upper=True) - _bisect(low, wanted[:, 1], left, right, upper=False)
+        left = bisect(sorted_list["f0"], wanted[:, 0], zero, end, upper=False)
+        right = bisect(sorted_list["f0"], wanted[:, 0], left, end, upper=True)
+    return bisect(low, wanted[:, 1], left, right, upper=True) - bisect(low, wanted[:, 1], left, right, upper=False)
 
 
 def places(sorted_list: Uids, borders: Uids) -> NDArray[np.int64]:
     """Of each border how many entries of the sorted list are smaller; no more of the list is read than is looked at."""
     words = words_of(borders)
     zero, end = np.zeros(len(words), np.int64), np.full(len(words), len(sorted_list), np.int64)
-    left = _bisect(sorted_list["f0"], words[:, 0], zero, end, upper=False)
-    right = _bisect(sorted_list["f0"], words[:, 0], left, end, upper=True)
-    return _bisect(sorted_list["f1"], words[:, 1], left, right, upper=False)
+    left = bisect(sorted_list["f0"], words[:, 0], zero, end, upper=False)
+    right = bisect(sorted_list["f0"], words[:, 0], left, end, upper=True)
+    return bisect(sorted_list["f1"], words[:, 1], left, right, upper=False)
 
 
-def _bisect(word: Words, value: Words, lo: NDArray[np.int64], hi: NDArray[np.int64], *, upper: bool) -> NDArray[np.int64]:
+def bisect(word: Words, value: Words, lo: NDArray[np.int64], hi: NDArray[np.int64], *, upper: bool) -> NDArray[np.int64]:
     """searchsorted of value[i] within word[lo[i]:hi[i]], all rows at once."""
     lo, hi = lo.astype(np.int64), hi.astype(np.int64)
     while (active := lo < hi).any():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from pools.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 UID = np.dtype("u8,u8")
 Uids = NDArray[np.void]
@@ -31,6 +34,8 @@ def pack(uids: pa.Array | pa.ChunkedArray | Iterable[str], *, where: str | None 
 
     Raises InputError naming the first bad row, of which `first` is the number of the first.
     """
+    import pyarrow as pa  # which takes longer to import than resharding takes to plan; so below
+
     array = uids if isinstance(uids, pa.Array | pa.ChunkedArray) else pa.array(list(uids), pa.string())
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -89,6 +94,8 @@ def bad_uid(value: bytes | None, place: str, where: str | None) -> InputError:
 
 def from_digests(digests: pa.Array | pa.ChunkedArray) -> Uids:
     """(n,) `fixed_size_binary[16]`, the bytes that the hex digits spell, to records."""
+    import pyarrow as pa
+
     parts = digests.chunks if isinstance(digests, pa.ChunkedArray) else [digests]
     words = [np.frombuffer(a.buffers()[1], ">u8", 2 * len(a), 16 * a.offset) for a in parts if len(a)]
     return records_of(np.concatenate([np.empty(0, np.uint64), *words]).astype(np.uint64).reshape(-1, 2))
@@ -96,6 +103,8 @@ def from_digests(digests: pa.Array | pa.ChunkedArray) -> Uids:
 
 def unpack(uids: Uids) -> pa.Array:
     """Records to hex digits: (n,) `u8,u8` → (n,) strings, lower case."""
+    import pyarrow as pa
+
     if len(uids) == 0:
         return pa.array([], pa.string())
     digits = np.empty((len(uids), 32), np.uint8)
@@ -113,6 +122,13 @@ def spell(uids: Uids, out: NDArray[np.uint8]) -> None:
     for start in range(0, len(uids), _BLOCK):
         octets = words_of(uids[start : start + _BLOCK]).astype(">u8").view(np.uint8)
         out[start : start + _BLOCK, :32] = _PAIRS[octets].view(np.uint8).reshape(-1, 32)
+
+
+def texts(uids: Uids) -> list[str]:
+    """The hex digits of a few uids, without the columns that `unpack` makes."""
+    digits = np.empty((len(uids), 32), np.uint8)
+    spell(uids, digits)
+    return [bytes(row).decode() for row in digits]
 
 
 def hash64(uids: Uids, seed: int) -> Words:

@@ -103,7 +103,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory, squares: str) -> Path:
     from baselines.train.loop import train
 
     output = tmp_path_factory.mktemp("run") / "run"
-    train(TrainConfig(data=squares, output=str(output), scale="tiny", steps=40, batch_size=40, warmup_steps=5, quiet=True))
+    options: dict[str, Any] = {"scale": "tiny", "steps": 40, "batch_size": 40, "warmup_steps": 5, "seed": 1, "quiet": True}
+    train(TrainConfig(data=squares, output=str(output), **options))
     return output
 
 

@@ -98,7 +98,7 @@ def test_a_missing_task_is_an_error_or_there_is_no_average() -> None:  # T115
         **{"average": None, "partial_mean": pytest.approx(0.3), "scored": 2, "of": 3, "missing": ["c"]},
     }
     assert json.loads(json.dumps(found.content()))["average"] is None
-    assert found.lines() == ["2 of the 3 tasks that count: no average, partial mean 0.3000"]
+    assert found.lines() == ["2 of the 3 tasks that count: no average, partial mean 0.3000", "missing: c"]
     assert aggregate({}, tasks=THREE, allow_missing=True).partial_mean is None
     complete = aggregate({**scores, "c": 0.0}, tasks=THREE)
     assert complete.average == pytest.approx(0.2) and (complete.partial_mean, complete.missing) == (None, ())

@@ -49,3 +49,13 @@ def test_the_command(tmp_path: Path) -> None:
     assert len(told["missing"]) == 37
     with pytest.raises(InputError, match="no such folder"):
         list(check(str(tmp_path / "none")))
+
+
+def test_other_suites(tmp_path: Path) -> None:
+    write_task(tmp_path / "wds_vtab-pets_test", [0, 1, 2, 0])
+    write_task(tmp_path / "wds_own_test", [0])
+    found = {c.task.key: c for c in check(str(tmp_path), "within")}
+    assert (found["image_to_image/pets"].images, found["image_to_image/pets"].obstacle) == (4, "")
+    assert len(found) == 5 and sum(c.missing for c in found.values()) == 4
+    done = CliRunner().invoke(app, ["evals", "check", str(tmp_path), "--suite", "within"])
+    assert done.exit_code == 1 and "1 of the 5 tasks that count are complete" in done.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,12 @@ def test_it_learns_colours(trained: Path) -> None:
     assert lines[-1]["samples"] == 1600
     # 40 pairs, 3 captions: a model that knows no more than the caption ends at about ln(40/3) = 2.59.
     assert lines[0]["loss"] > 3.4 and lines[-1]["loss"] < 2.75
-    assert all(line.keys() == {"step", "samples", "loss", "lr", "scale"} for line in lines)
     assert lines[0]["lr"] == pytest.approx(1e-3 / 5)
 
 
 def test_the_folder_holds_what_later_stages_read(trained: Path) -> None:
     files = sorted(str(p.relative_to(trained)) for p in trained.rglob("*") if p.is_file())
+    assert files.pop().startswith("tensorboard/events.out.tfevents.")
     assert files == [
         ".winnow/run.json",
         "_manifest.json",
@@ -97,12 +98,13 @@ def test_checkpoints_hold_tensors_and_plain_types(trained: Path) -> None:  # T10
 
 def test_a_finished_run_is_left_alone(trained: Path, squares: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = {p: p.stat().st_mtime_ns for p in trained.rglob("*")}
-    again = TrainConfig(data=squares, output=str(trained), scale="tiny", steps=40, batch_size=40, warmup_steps=5)
+    options: dict[str, Any] = {"scale": "tiny", "steps": 40, "batch_size": 40, "warmup_steps": 5}
+    again = TrainConfig(data=squares, output=str(trained), seed=1, **options)
     assert train(again).counts["kept"] == 1600
     assert {p: p.stat().st_mtime_ns for p in trained.rglob("*")} == before
     assert "done before, nothing to do" in capsys.readouterr().err
-    with pytest.raises(InputError, match="its seed is 0, here 1"):
-        train(TrainConfig(data=squares, output=str(trained), scale="tiny", steps=40, batch_size=40, warmup_steps=5, seed=1))
+    with pytest.raises(InputError, match="its seed is 1, here 2"):
+        train(replace(again, seed=2))
 
 
 def test_one_seed_gives_one_model(small_run: Train, tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_one_seed_gives_one_model(small_run: Train, tmp_path: Path) -> None:
     a, b, c = (weights(tmp_path / name) for name in "abc")
     assert all(torch.equal(a[key], b[key]) for key in a)
     assert not torch.equal(a["token_embedding.weight"], c["token_embedding.weight"])
-    for name in ("metrics.jsonl", "checkpoints/latest.pt", "model_config.json"):
+    for name in ("checkpoints/latest.pt", "model_config.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
@@ -224,12 +226,6 @@ def test_a_gpu_that_is_asked_for_and_missing_is_an_error() -> None:  # T60
         resolve(config, cuda=False)
     assert resolve(config, cuda=True).device == "cuda"
     assert resolve(TrainConfig(data="d", output="o", scale="tiny"), cuda=False).device == "cpu"
-
-
-def test_several_processes_are_refused(small_run: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="several processes"):
-        small_run()
 
 
 def test_amp_on_a_cpu_is_fp32_with_a_notice(small_run: Train, capsys: pytest.CaptureFixture[str]) -> None:  # T108

@@ -25,6 +25,7 @@ def test_uids_in_a_list_and_not_in_it() -> None:
     assert UidList(not_in=plain).keep(rows).to_pylist() == [True, True, True, False]
     assert UidList(in_=plain).keep(rows).to_pylist() == [False, False, False, True]
     assert UidList(in_=files.uid_list("none.npy", [])).keep(rows).to_pylist() == [False] * 4
+    assert UidList(in_=files.uid_list("repeats.npy", [uids(4)[2]] * 3)).keep(rows).to_pylist() == [False, False, True, False]
 
 
 # T77

@@ -78,10 +78,16 @@ def test_a_quoted_no_is_norwegian() -> None:
     assert recipe.resolved()["keep"] == [{"language": {"is": ["en", "no"], "model": "lid.176.ftz", "fold_case": False}}]
 
 
-# T98
-def test_a_uid_in_a_recipe_is_text() -> None:
-    recipe = Recipe.parse("keep: []\nname: 12345678901234567890123456789012", "r.yaml")
-    assert recipe.name == "12345678901234567890123456789012"
+# T98: what YAML takes for a number, octal or not, or others for a power of ten; read, written and read again.
+@pytest.mark.parametrize(
+    "uid", ["12345678901234567890123456789012", "0" * 29 + "e10", "01234567012345670123456701234567", "1" * 29 + "e99"]
+)
+def test_a_uid_in_a_recipe_is_text(uid: str) -> None:
+    recipe = Recipe.parse(f"keep:\n  - clip_score: {{model: {uid}, min: 0.3}}\nname: {uid}", "r.yaml")
+    assert recipe.name == uid
+    again = Recipe.parse(recipe.to_yaml(), "r.yaml")
+    assert again.name == uid
+    assert again.resolved()["keep"][0]["clip_score"]["model"] == uid
 
 
 def test_two_spellings_of_one_recipe_have_one_digest() -> None:

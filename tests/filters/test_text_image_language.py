@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -78,6 +79,12 @@ def test_mask_and_values_at_once_are_those_of_either(options: dict[str, Any], mo
     assert asked == [6, 6]
 
 
+def test_an_aspect_is_a_quotient_and_no_product() -> None:
+    # 226 / 200 is the double that 1.13 is; 1.13 · 200 is less than 226.
+    rows = batch(original_width=[226, 800, 227], original_height=[200, 904, 200])
+    assert ImageSize(max_aspect=1.13).keep(rows).to_pylist() == [True, True, False]
+
+
 # T65
 def test_folding_case_judges_the_lower_case_form() -> None:
     loud, quiet = batch(text=["MY FRIEND IS A BIRD"]), batch(text=["my friend is a bird"])
@@ -87,6 +94,13 @@ def test_folding_case_judges_the_lower_case_form() -> None:
 def test_a_minimum_score_of_the_language() -> None:
     rows = batch(text=["the quick brown fox jumps over the lazy dog", "ok"])
     assert Language(("en",), min_score=0.7).keep(rows).to_pylist() == [True, False]
+
+
+def test_the_minimum_score_itself_is_enough() -> None:
+    rows = batch(text=["the quick brown fox jumps over the lazy dog"])
+    _, (score,) = lid.identify(rows["text"], "lid.176.ftz")
+    assert Language(("en",), min_score=float(score)).keep(rows).to_pylist() == [True]
+    assert Language(("en",), min_score=float(np.nextafter(score, np.float32(2)))).keep(rows).to_pylist() == [False]
 
 
 def test_a_missing_language_model_is_named() -> None:

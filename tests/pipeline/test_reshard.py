@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
 from collections import Counter
 from pathlib import Path
@@ -22,6 +24,8 @@ from pools.errors import InputError, WorkFailed
 from tests.pipeline.resharding import QUIET, members, samples, sizes, uid, write_list, write_source, written
 from tests.pipeline.test_cli import call
 from tests.pipeline.trees import tree
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
@@ -327,3 +331,10 @@ def test_a_shard_that_changes_after_it_was_looked_at_is_a_failure(
     monkeypatch.setattr(job, "make_plan", changing)
     with pytest.raises(WorkFailed, match=r"00000\.tar: no sample at byte 0: the shard has changed"):
         reshard(str(source), write_list(tmp_path, 1), str(tmp_path / "out"), options=QUIET)
+
+
+def test_it_starts_without_what_it_does_not_need() -> None:
+    code = "import sys, pipeline.cli, pipeline.reshard.job\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    # pyarrow alone takes as long to import as all else.
+    assert not set(done.stdout.split()) & {"pyarrow", "pandas", "fsspec", "PIL", "numba", "torch"}

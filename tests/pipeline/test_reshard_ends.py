@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import pytest
 from pipeline.engine import Options
 from pipeline.reshard.job import reshard
 from pipeline.reshard.settings import Settings
-from pools import uids
+from pools import shards, uids
 from tests import stores
 from tests.pipeline.resharding import QUIET, samples, uid, write_list, write_source
 from tests.pipeline.trees import tree
@@ -47,20 +48,40 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bytes(tmp_path: Path)
         assert tree(tmp_path / "runs" / str(n) / "out") == whole, n
 
 
+def long_list(path: str, n: int) -> list[str]:
+    """A list of `n` random uids, a few of them twice; returns some from all over it, and as many that are not in it."""
+    rng, known = np.random.default_rng(n), []
+
+    def pieces() -> Iterator[uids.Uids]:
+        for i in range(n // 1_000_000):
+            words = rng.integers(0, 2**64, (999_900, 2), np.uint64)
+            words[:, 0] = words[:, 0] // (n // 1_000_000) + i * (2**64 // (n // 1_000_000))
+            words = np.concatenate([words, words[:100]])
+            known.append(words[::20_000])
+            yield uids.sort(words.view(uids.UID).reshape(-1))
+
+    uids.write_stream(path, pieces())
+    some = rng.permutation(np.concatenate(known))[:900]
+    others = np.stack([some[:, 0], ~some[:, 1]], axis=1)
+    return uids.texts(np.concatenate([some, others]).view(uids.UID).reshape(-1))
+
+
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_list(tmp_path: Path) -> None:
-    source = write_source(tmp_path / "shards", (900,))
     taken = {}
-    for n in (1_000_000, 10_000_000):
-        words = np.random.default_rng(n).integers(0, 2**64, (n, 2), np.uint64)
-        words[:900] = [[0, i * 7919 % 1000] for i in range(1, 901)]
+    for n in (2_000_000, 40_000_000):
         path = str(tmp_path / f"{n}.npy")
-        np.save(path, words[np.lexsort((words[:, 1], words[:, 0]))].view(uids.UID).reshape(-1))
-        taken[n] = run("tests.pipeline.reshard_memory", str(source), path, str(tmp_path / f"out{n}"))
-        assert len(samples(tmp_path / f"out{n}")) == 900
-    # The longer list has 160 MB: a bit an entry (1.3 MB), a key a page (0.3 MB) and its pages that are in use, 64 MB at most.
-    assert taken[10_000_000] - taken[1_000_000] < 80
-    assert taken[10_000_000] < 300
+        known = long_list(path, n)
+        with shards.write(str(tmp_path / f"shards{n}" / "0.tar")) as out:
+            for i, uid_ in enumerate(known):
+                out.add(f"{i:06d}", {"jpg": b"x", "json": json.dumps({"uid": uid_}).encode()})
+        taken[n] = run("tests.pipeline.reshard_memory", str(tmp_path / f"shards{n}"), path, str(tmp_path / f"out{n}"))
+        meta = json.loads((tmp_path / f"out{n}" / "meta.json").read_text())
+        assert 0 < len(known) // 2 <= meta["kept"] < len(known)
+        assert meta["kept"] + meta["dropped:missing"] == n == meta["in"]
+    # The longer list has 640 MB; of it a bit an entry (5 MB) and a key a page (2.5 MB) are held.
+    assert taken[40_000_000] - taken[2_000_000] < 30
+    assert taken[40_000_000] < 200
 
 
 @pytest.mark.spark

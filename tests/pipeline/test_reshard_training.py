@@ -54,9 +54,11 @@ def test_the_trainer_sees_the_same_samples_either_way(tmp_path: Path, source: Pa
     listed = write_list(tmp_path, *WANTED)
     out = tmp_path / "out"
     reshard(str(source), listed, str(out), options=QUIET)
-    direct = data.Source(data.list_shards(str(source)), 0, uids.read_list(listed))
-    copied = data.Source(data.list_shards(str(out)), 0)
-    seen = [Counter(r.uid for r in islice(s, 16)) for s in (direct, copied)]
+    order, reading = (pytest.importorskip(f"baselines.train.{name}") for name in ("order", "reading"))
+    direct = data.survey(data.list_shards(str(source)), listed=uids.read_list(listed))
+    copied = data.survey(data.list_shards(str(out)))
+    plans = [reading.Plan(found, order.Order(found.shards, 0), 0, 1) for found in (direct, copied)]
+    seen = [Counter(reading.Reader().read(item).uid for item in islice(plan, 16)) for plan in plans]
     assert seen[0] == seen[1] == Counter({uid(n): 2 * WANTED.count(n) for n in (1, 3, 11, 12, 40)})
 
 

@@ -104,3 +104,13 @@ def test_a_folder_without_tars_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").touch()
     with pytest.raises(InputError, match=r"no \.tar file here; expected a folder of webdataset shards"):
         shards.list_shards(str(tmp_path))
+
+
+def test_what_is_written_is_on_its_way_to_the_disk_before_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr("os.posix_fadvise", lambda _, start, length, __: asked.append((start, length)))
+    monkeypatch.setattr(shards, "_SAVED_AT_ONCE", 3000)
+    with shards.write(str(tmp_path / "0.tar")) as out:
+        for key in "abc":
+            out.add(key, {"jpg": b"x" * 1000})  # 512 of a header, and 1024
+    assert asked == [(0, 3072), (3072, 7168)]  # what is there from the size on, at last with the record's rest
