@@ -166,7 +166,7 @@ def check(
     """
     from json import dumps
 
-    from baselines.score.check import check as job
+    from baselines.score.evals.check import check as job
 
     found = list(job(evals, suite))
     counted = [c for c in found if c.counted]
@@ -201,7 +201,7 @@ def fetch(
     """
     from json import dumps
 
-    from baselines.score.fetch import fetch as job
+    from baselines.score.evals.fetch import fetch as job
 
     names = [name for given in suite or ["datacomp"] for name in given.split(",")]
     done = job(folder, suites=names, endpoint=endpoint, dry_run=dry_run, at_once=at_once, quiet=quiet)

@@ -17,7 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from baselines.score import prompts
 from baselines.score.cache import DiskCache, Known
-from baselines.score.tars import Pictures
+from baselines.score.evals.tars import Pictures
 from baselines.train.decode import Chunk, Decoder, Raw, decoded, rgb
 from baselines.train.model import Loaded
 from pipeline.annotate.clip.texts import TextTower

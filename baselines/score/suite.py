@@ -12,8 +12,8 @@ import torch
 
 from baselines.score.cache import GIB, DiskCache, identity
 from baselines.score.encode import Encoder, Unreadable
-from baselines.score.evaldata import Folder, choose
-from baselines.score.kinds import open_task
+from baselines.score.evals.data import Folder, choose
+from baselines.score.kinds.opening import open_task
 from baselines.score.results import Ledger, Scores
 from baselines.score.suites import Suite, suite_of
 from baselines.train.model import Loaded, load_model

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from baselines.score.encode import Encoder
-from baselines.score.evaldata import Folder, TaskData
-from baselines.score.kinds import open_task
+from baselines.score.evals.data import Folder, TaskData
+from baselines.score.kinds.opening import open_task
 from baselines.score.tasks import KINDS, Task
 from tests.baselines.conftest import write_shard
 

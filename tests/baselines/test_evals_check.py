@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from baselines.score.check import check
+from baselines.score.evals.check import check
 from pipeline.cli import app
 from pools.errors import InputError
 from tests.baselines.conftest import write_task

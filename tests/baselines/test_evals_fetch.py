@@ -14,10 +14,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from baselines.score import fetch as evals_fetch
-from baselines.score.check import check
-from baselines.score.fetch import Fetched, fetch
-from baselines.score.sources import Sources
+from baselines.score.evals import fetch as evals_fetch
+from baselines.score.evals.check import check
+from baselines.score.evals.fetch import Fetched, fetch
+from baselines.score.evals.sources import Sources
 from baselines.score.tasks import load_tasks
 from pipeline.cli import app
 from pipeline.models import fetch as fetching

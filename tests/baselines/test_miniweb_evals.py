@@ -111,6 +111,6 @@ def test_pictures_are_the_same_bytes_in_every_language_and_shown_once(folder: Pa
 
 
 def test_the_scorer_opens_them(folder: Path) -> None:
-    from baselines.score.evaldata import find
+    from baselines.score.evals.data import find
 
     assert len(find(str(folder))) == 31

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, jaccard_score, recall_score
 
-from baselines.score import groups, metrics, winogavil
+from baselines.score import metrics
 from baselines.score.aggregate import read
+from baselines.score.kinds import groups, winogavil
 from baselines.score.results import Ledger, Result, Scores
 from baselines.score.tasks import load_tasks
 

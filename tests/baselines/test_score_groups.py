@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import f1_score, jaccard_score, recall_score
 
-from baselines.score import faces, groups, winogavil
+from baselines.score.kinds import faces, groups, winogavil
 from baselines.score.results import Scores
 from baselines.score.suite import score
 from pools.errors import InputError

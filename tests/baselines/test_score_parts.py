@@ -15,10 +15,10 @@ import torch
 from sklearn.metrics import recall_score, top_k_accuracy_score
 
 from baselines.score.encode import Encoder, FeatureCache
+from baselines.score.kinds.zeroshot import class_vectors
 from baselines.score.metrics import absent, classification, retrieval
 from baselines.score.ranking import ranks
 from baselines.score.tasks import load_tasks, task_of
-from baselines.score.zeroshot import class_vectors
 from baselines.train.decode import Raw
 from pools.errors import WorkFailed
 from tests.baselines.conftest import NAMES, square

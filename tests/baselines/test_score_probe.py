@@ -16,12 +16,12 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from baselines.score import linear
-from baselines.score.draws import draw
-from baselines.score.evaldata import Folder
-from baselines.score.kinds import open_task
-from baselines.score.linear import Setting
-from baselines.score.probe import hold_out
+from baselines.score.evals.data import Folder
+from baselines.score.kinds import linear
+from baselines.score.kinds.draws import draw
+from baselines.score.kinds.linear import Setting
+from baselines.score.kinds.opening import open_task
+from baselines.score.kinds.probe import hold_out
 from baselines.score.tasks import KINDS, Task, load_others
 from pools import shards
 from pools.errors import InputError, WorkFailed

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from baselines.score import metrics
+from baselines.score.kinds.retrieval import both_ways
 from baselines.score.ranking import ranks, search
-from baselines.score.retrieval import both_ways
 from pools.errors import WorkFailed
 
 MISSED = np.iinfo(np.int64).max
@@ -116,7 +116,7 @@ def test_memory_does_not_hold_all_scores() -> None:
     """5,000 images and 25,000 texts have 125 million scores: 500 MB in one matrix, and as much again to compare them."""
     script = """
 import resource, numpy as np, torch
-from baselines.score.retrieval import both_ways
+from baselines.score.kinds.retrieval import both_ways
 torch.set_num_threads(1)
 images = torch.randn(5000, 16, generator=torch.Generator().manual_seed(0))
 texts = images.repeat_interleave(5, dim=0)

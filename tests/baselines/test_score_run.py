@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 from baselines.score.aggregate import read
 from baselines.score.cache import DiskCache
 from baselines.score.encode import Encoder, FeatureCache
+from baselines.score.evals.tars import Pictures
 from baselines.score.results import Scores
 from baselines.score.suite import Caching, score
-from baselines.score.tars import Pictures
 from baselines.train.model import load_model
 from pipeline.cli import app
 from pools import shards
@@ -258,7 +258,7 @@ def test_what_is_kept_in_memory_has_a_bound_without_a_file(run: Path, evals: Pat
 
 
 def test_features_of_a_set_are_got_at_once(run: Path, evals: Path, tmp_path: Path, count: Count) -> None:
-    from baselines.score import evaldata
+    from baselines.score.evals import data as evaldata
 
     loaded = load_model(str(run))
     tars = evaldata.open_tars(str(evals / "wds_squares_test" / "test"))

@@ -18,9 +18,12 @@ import pandas
 import pytest
 import torch
 
-from baselines.score import composed, kinds, labels, languages, metrics, within
-from baselines.score.evaldata import Folder, choose
-from baselines.score.kinds import OPENERS, open_task
+from baselines.score import metrics
+from baselines.score.evals import labels
+from baselines.score.evals.data import Folder, choose
+from baselines.score.kinds import composed, languages, within
+from baselines.score.kinds import opening as kinds
+from baselines.score.kinds.opening import OPENERS, open_task
 from baselines.score.ranking import search_marked
 from baselines.score.results import Result
 from baselines.score.suites import load_suites, suite_of

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from baselines.score import evaldata, groups, metrics
+from baselines.score import metrics
 from baselines.score.encode import Encoder
-from baselines.score.labels import read_numbers
+from baselines.score.evals import data as evaldata
+from baselines.score.evals.labels import read_numbers
+from baselines.score.kinds import groups
 from baselines.score.metrics import Ints
 from baselines.score.prompts import PLACEHOLDER as PLACEHOLDER
 from baselines.score.prompts import class_vectors as class_vectors

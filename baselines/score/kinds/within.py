@@ -14,14 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from baselines.score import evaldata, metrics
+from baselines.score import metrics
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.evals.labels import CLASS, Labelled
 from baselines.score.features import gather
-from baselines.score.labels import CLASS, Labelled
+from baselines.score.kinds.retrieval import Retrieval
 from baselines.score.metrics import Ints
 from baselines.score.ranking import search_marked
 from baselines.score.results import Result
-from baselines.score.retrieval import Retrieval
 from baselines.score.tasks import Task
 from pools import store
 from pools.errors import InputError

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.score import evaldata
+from baselines.score.evals import data as evaldata
 from baselines.score.metrics import Ints
 from pools.errors import InputError
 

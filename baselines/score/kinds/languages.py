@@ -27,12 +27,13 @@ from statistics import fmean
 import numpy as np
 import torch
 
-from baselines.score import evaldata, metrics
+from baselines.score import metrics
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.evals.tars import indexed
 from baselines.score.features import Features, gather
+from baselines.score.kinds.retrieval import both_ways
 from baselines.score.results import Result
-from baselines.score.retrieval import both_ways
-from baselines.score.tars import indexed
 from baselines.score.tasks import Task
 from baselines.train.decode import Raw
 from pools import shards, store

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from baselines.score import evaldata, groups
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.kinds import groups
+from baselines.score.kinds.zeroshot import PLACEHOLDER
 from baselines.score.metrics import Ints
 from baselines.score.results import Result
 from baselines.score.tasks import Task
-from baselines.score.zeroshot import PLACEHOLDER
 from baselines.train.decode import Raw
 from pools import store
 from pools.errors import InputError

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from baselines.score.encode import Encoder
+from baselines.score.evals.tars import Pictures, samples
 from baselines.score.results import Result
 from baselines.score.suites import DATACOMP, suite_of
-from baselines.score.tars import Pictures, samples
 from baselines.score.tasks import Task, known_tasks, load_tasks, task_of
 from pools import shards, store
 from pools.errors import InputError

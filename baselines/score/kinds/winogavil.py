@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from baselines.score import evaldata, tables
 from baselines.score.encode import Encoder
-from baselines.score.groups import Values
+from baselines.score.evals import data as evaldata
+from baselines.score.evals import tables
+from baselines.score.kinds.groups import Values
 from baselines.score.metrics import Ints
 from baselines.score.results import Result
 from baselines.score.tasks import Task

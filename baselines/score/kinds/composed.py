@@ -21,13 +21,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from baselines.score import evaldata, metrics
+from baselines.score import metrics
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.evals.tars import indexed
 from baselines.score.features import Features, gather
 from baselines.score.metrics import Ints
 from baselines.score.ranking import search_marked
 from baselines.score.results import Result
-from baselines.score.tars import indexed
 from baselines.score.tasks import Task
 from pools import store
 from pools.errors import InputError

@@ -16,8 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from baselines.score import evaldata, metrics, tables
+from baselines.score import metrics
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.evals import tables
 from baselines.score.metrics import Ints
 from baselines.score.ranking import search
 from baselines.score.results import Result

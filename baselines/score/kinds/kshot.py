@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from baselines.score import evaldata, metrics
-from baselines.score.draws import draw
+from baselines.score import metrics
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.evals.labels import CLASS, Labelled
 from baselines.score.features import Features, gather
-from baselines.score.labels import CLASS, Labelled
-from baselines.score.linear import L2, least_squares, ranks_of
+from baselines.score.kinds.draws import draw
+from baselines.score.kinds.linear import L2, least_squares, ranks_of
 from baselines.score.metrics import Ints
 from baselines.score.results import Result
 from baselines.score.tasks import Task

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from baselines.score.evaldata import Folder, find
-from baselines.score.kinds import open_task
+from baselines.score.evals.data import Folder, find
+from baselines.score.kinds.opening import open_task
 from baselines.score.suites import DATACOMP, Suite, suite_of
 from baselines.score.tasks import Task, load_tasks
 from pools.errors import InputError, WorkFailed

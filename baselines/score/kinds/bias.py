@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from baselines.score import evaldata, groups, metrics
+from baselines.score import metrics
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.evals.tars import indexed
+from baselines.score.kinds import groups
 from baselines.score.metrics import Ints
 from baselines.score.prompts import PLACEHOLDER
 from baselines.score.results import Result
-from baselines.score.tars import indexed
 from baselines.score.tasks import Task
 from baselines.train.decode import Raw
 from pools import store

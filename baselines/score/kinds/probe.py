@@ -12,11 +12,13 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
-from baselines.score import evaldata, linear, metrics
-from baselines.score.draws import draw
+from baselines.score import metrics
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.evals.labels import CLASS, Labelled
 from baselines.score.features import gather
-from baselines.score.labels import CLASS, Labelled
+from baselines.score.kinds import linear
+from baselines.score.kinds.draws import draw
 from baselines.score.metrics import Bools, Ints
 from baselines.score.results import Result
 from baselines.score.tasks import Task

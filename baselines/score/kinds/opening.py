@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from baselines.score.bias import AssociationBias, RepresentationBias
-from baselines.score.composed import Composed
-from baselines.score.disparity import Disparity
-from baselines.score.evaldata import Folder, TaskData
-from baselines.score.faces import Faces
-from baselines.score.kshot import KShot
-from baselines.score.languages import Languages
-from baselines.score.probe import LinearProbe
-from baselines.score.retrieval import Retrieval
+from baselines.score.evals.data import Folder, TaskData
+from baselines.score.kinds.bias import AssociationBias, RepresentationBias
+from baselines.score.kinds.composed import Composed
+from baselines.score.kinds.disparity import Disparity
+from baselines.score.kinds.faces import Faces
+from baselines.score.kinds.kshot import KShot
+from baselines.score.kinds.languages import Languages
+from baselines.score.kinds.probe import LinearProbe
+from baselines.score.kinds.retrieval import Retrieval
+from baselines.score.kinds.winogavil import Associations
+from baselines.score.kinds.within import ImageToImage, TextToText
+from baselines.score.kinds.zeroshot import Classification
 from baselines.score.tasks import Task
-from baselines.score.winogavil import Associations
-from baselines.score.within import ImageToImage, TextToText
-from baselines.score.zeroshot import Classification
 
 OPENERS: dict[str, Callable[[Task, str], TaskData]] = {
     "classification": Classification.open,

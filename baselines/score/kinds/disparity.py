@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from baselines.score import evaldata, groups, metrics
+from baselines.score import metrics
 from baselines.score.encode import Encoder
+from baselines.score.evals import data as evaldata
+from baselines.score.kinds import groups
+from baselines.score.kinds.zeroshot import Classification
 from baselines.score.results import Result
 from baselines.score.tasks import Task
-from baselines.score.zeroshot import Classification
 
 
 @dataclass(frozen=True)

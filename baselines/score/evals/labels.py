@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from baselines.score import evaldata, groups, metrics
+from baselines.score import metrics
+from baselines.score.evals import data as evaldata
+from baselines.score.evals.tars import Pictures, indexed
+from baselines.score.kinds import groups
 from baselines.score.metrics import Ints
-from baselines.score.tars import Pictures, indexed
 from baselines.train.decode import Raw
 from pools import shards, store
 from pools.errors import InputError

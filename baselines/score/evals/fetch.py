@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from baselines.score.sources import COUNT, HUB, WORDS, Source, Sources
+from baselines.score.evals.sources import COUNT, HUB, WORDS, Source, Sources
 from pipeline.download.fetching.addresses import is_public
 from pipeline.models.fetch import Wanted, alone, download, hidden
 from pipeline.progress import Progress
