@@ -8,8 +8,8 @@ least.
 Pairs of one uid (a list may name it several times, a small set starts a new pass within a batch) are no negatives of each
 other, wherever they lie: such logits are left out.
 
-Whoever accumulates gradients over parts of a batch calls the loss once a part, on all features, of which only the part's
-have a gradient; the logits' scale and bias must have one in one of the calls only, else they count several times.
+Whoever accumulates gradients over parts of a batch calls the loss once, on the features of all parts, and computes each part
+again with the gradient of its features: the logits' scale and bias then count once.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _alone(image: Tensor, text: Tensor, uids: Sequence[str]) -> _Batch:
 
 
 def _gathered(image: Tensor, text: Tensor, uids: Sequence[str], rank: int, world: int) -> _Batch:
-    sizes = _sizes(len(image), world, image.device)
+    sizes = _sizes(len(image), world)
     ids = _ids(uids, image.device)
     everyone = torch.cat(_all_gather(ids, sizes))
     first = sum(sizes[:rank])
@@ -138,9 +138,9 @@ def _same(own: Tensor, everyone: Tensor, first: int) -> Tensor:
     return same
 
 
-def _sizes(n: int, world: int, device: torch.device) -> list[int]:
-    mine = torch.tensor([n], device=device)
-    return torch.cat(_all_gather(mine, [1] * world)).tolist()
+def _sizes(n: int, world: int) -> list[int]:
+    # Over gloo, which is there beside NCCL: a number that came back from the GPU would make every step wait for it.
+    return torch.cat(_all_gather(torch.tensor([n]), [1] * world)).tolist()
 
 
 def _all_gather(rows: Tensor, sizes: Sequence[int]) -> list[Tensor]:
