@@ -96,12 +96,10 @@ class Local:
                     f"a worker process was killed (out of memory?) while working on {', '.join(names[:4])}\n"
                     "  → run again to go on; use fewer --workers if memory was the reason"
                 ) from e
-            except KeyboardInterrupt:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
             except BaseException:
-                # Waits for what runs: where this is a child process itself, its end would otherwise close the queue before
-                # the workers are told to stop, and wait for them for ever.
+                # Waits for what runs (after Ctrl-C the workers end by themselves): the interpreter's end would otherwise close
+                # pipes that the pool's thread still writes to and, in a child process, the queue before the workers are told
+                # to stop, which it would then wait for for ever.
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
