@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ def together(
         here = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
         os.environ |= {k: str(v) for k, v in here.items()} | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        # A fork server that another test has started is no child of this process, which would wait for it in vain.
+        forkserver.ensure_running.__self__.__init__()  # type: ignore[attr-defined]
         before(rank)
         sys.argv = ["train", *arguments]
         try:
