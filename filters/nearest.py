@@ -1,6 +1,6 @@
 """The nearest of many centroids, by inner product, exactly: the same answer on every machine, however rows are batched.
 
-Products are first computed fast, in floats by BLAS or in whole numbers (`filters.products`), with a bound on their error.
+Products are first computed fast, in floats by BLAS or in whole numbers (`filters.quantised`), with a bound on their error.
 Where that leaves more than one centroid in question, those are compared in double precision, and where these products are
 as close as its rounding, as exact sums; of equal ones the first is nearest.
 """
@@ -17,19 +17,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from filters.quantised import Quantised
+
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
-_BLOCK_BYTES = 1 << 25  # of the products that are held at once
+_BLOCK_BYTES = 1 << 23  # of the products that are held at once
 _ROWS_AT_ONCE = 1024
 # Below so many multiplications what compiling and loading it takes is more than it saves.
 COMPILED_FROM = 1 << 33
-_SCALE = 32000.0  # length of a vector in whole numbers: a product of two stays below 2^31
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Finds the nearest of `centroids` (k, d), finite and float32. Holds them once more in 16 bits for pools that need it."""
+    """Finds the nearest of `centroids` (k, d), finite and float32. Holds them once more in 8 bits for pools that need it."""
 
     centroids: Floats
 
@@ -39,21 +40,26 @@ class Nearest:
         rows = np.ascontiguousarray(features, np.float32)
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
         good = np.flatnonzero(np.isfinite(lengths))
-        found[good[lengths[good] == 0]] = 0  # all products are 0
+        if not self.longest:  # all products are 0
+            found[good] = 0
+            return found
+        found[good[lengths[good] == 0]] = 0  # as are these
         good = good[lengths[good] > 0]
         if len(good):
-            blocks = np.array_split(good, -(-len(good) // _ROWS_AT_ONCE))
-            integers = self._worthwhile(len(good))
-            find = self._by_integers if integers else self._by_floats
-            _ = self.longest, integers and self.integers  # made once, not by each thread
-            with ThreadPoolExecutor(threads() if integers else 1) as pool:  # floats are multiplied by threads of BLAS
+            compiled = self._worthwhile(len(good))
+            find = self._by_whole_numbers if compiled else self._by_floats
+            if compiled:
+                _ = self.quantised  # made once, not by each thread
+            at_once = min(max(16, _BLOCK_BYTES // (4 * len(self.centroids))), _ROWS_AT_ONCE)
+            blocks = np.array_split(good, -(-len(good) // at_once))
+            with ThreadPoolExecutor(threads() if compiled else 1) as pool:  # floats are multiplied by threads of BLAS
                 answers = pool.map(lambda block: find(rows[block], lengths[block]), blocks)
                 for block, answer in zip(blocks, answers, strict=True):
                     found[block] = answer
         return found
 
     def _worthwhile(self, rows: int) -> bool:
-        if rows * self.centroids.size < COMPILED_FROM and "integers" not in self.__dict__:
+        if rows * self.centroids.size < COMPILED_FROM and "quantised" not in self.__dict__:
             return False
         try:
             from filters.products import available
@@ -64,39 +70,38 @@ class Nearest:
         return available()
 
     def _by_floats(self, rows: Floats, lengths: NDArray[np.float64]) -> Ids:
-        found = np.empty(len(rows), np.int64)
-        step = max(1, _BLOCK_BYTES // (4 * len(self.centroids)))
-        for start in range(0, len(rows), step):
-            block = rows[start : start + step]
-            products = block @ self.centroids.T
-            best = products.max(axis=1)
-            error = _float_error(rows.shape[1]) * lengths[start : start + step] * self.longest
-            # Rounded down: the limit is a float32 as the products are.
-            limit = np.nextafter((best - 2 * error).astype(np.float32), np.float32(-np.inf))
-            close = products >= limit[:, None]
-            found[start : start + step] = close.argmax(axis=1)
-            unsure = np.flatnonzero(np.count_nonzero(close, axis=1) > 1)
-            for i in unsure:
-                found[start + i] = self._settle(block[i], np.flatnonzero(close[i]))
+        products = rows @ self.centroids.T
+        error = _float_error(rows.shape[1]) * lengths * self.longest + rows.shape[1] * 2.0**-149
+        # Rounded down: the limit is a float32 as the products are.
+        limit = np.nextafter((products.max(axis=1) - 2 * error).astype(np.float32), np.float32(-np.inf))
+        close = ~(products < limit[:, None])  # where floats overflow, all of them
+        found: Ids = close.argmax(axis=1)
+        for i in np.flatnonzero(np.count_nonzero(close, axis=1) > 1):
+            found[i] = self._settle(rows[i], np.flatnonzero(close[i]))
         return found
 
-    def _by_integers(self, rows: Floats, lengths: NDArray[np.float64]) -> Ids:
+    def _by_whole_numbers(self, rows: Floats, lengths: NDArray[np.float64]) -> Ids:
         from filters import products
 
-        numbers, errors = _integers(rows, _SCALE / lengths, 4)
-        best = np.full((len(numbers), products.TOP), products.LOWEST, np.int32)
-        which = np.zeros(best.shape, np.int32)
-        vectors, error = self.integers
-        products.greatest(numbers, vectors, len(self.centroids), best, which)
-        found: Ids = which[: len(rows), 0].astype(np.int64)
-        # |⟨q, p⟩ − ⟨x, c⟩| ≤ |q|·|p − c| + |q − x|·|c|, and |q| ≤ |x| + |q − x|.
-        bound = (_SCALE + errors) * error + errors * _SCALE
-        close = best[: len(rows)] >= (best[: len(rows), 0] - 2 * bound)[:, None]
-        number = close.sum(axis=1)
-        for i in np.flatnonzero(number > 1):
-            few = number[i] < min(products.TOP, len(self.centroids))
-            candidates = np.sort(which[i, : number[i]]) if few else np.arange(len(self.centroids))
-            found[i] = self._settle(rows[i], candidates)
+        def exactly(which_rows: Ids, which: Ids) -> NDArray[np.float64]:
+            sums = np.empty(len(which))
+            products.exact(rows, self.centroids, which_rows, which, sums)
+            return sums
+
+        roughly, errors, added = self.quantised.products((rows / lengths[:, None]).astype(np.float32))
+        # The one that seems nearest sets the limit: no other is as near whose product cannot reach its own.
+        found: Ids = roughly.argmax(axis=1)
+        reached = exactly(np.arange(len(rows)), found) / (lengths * self.longest)
+        limit = np.nextafter((reached - added - errors).astype(np.float32), np.float32(-np.inf))
+        which_rows, which = np.divmod(np.flatnonzero(roughly >= limit[:, None]), roughly.shape[1])
+        sums = exactly(which_rows, which)
+        starts = np.searchsorted(which_rows, np.arange(len(rows)))  # each row has at least the one found
+        greatest = np.maximum.reduceat(sums, starts)
+        close = np.flatnonzero(sums >= (greatest - 2 * _double_error(rows.shape[1]) * lengths * self.longest)[which_rows])
+        first = np.searchsorted(which_rows[close], np.arange(len(rows) + 1))
+        found = which[close[first[:-1]]]
+        for i in np.flatnonzero(np.diff(first) > 1):
+            found[i] = self._first_of(rows[i], which[close[first[i] : first[i + 1]]])
         return found
 
     def _settle(self, row: Floats, candidates: NDArray[np.integer]) -> int:
@@ -105,17 +110,21 @@ class Nearest:
         step = max(1, _BLOCK_BYTES // (8 * len(row)))
         parts = [candidates[i : i + step] for i in range(0, len(candidates), step)]
         products = np.concatenate([self.centroids[part].astype(np.float64) @ exact for part in parts])
-        error = 2 * len(row) * 2.0**-53 * float(np.sqrt(exact @ exact)) * self.longest
-        candidates = candidates[products >= products.max() - 2 * error]
-        if len(candidates) == 1:
-            return int(candidates[0])
-        terms = [self.centroids[c].astype(np.float64) * exact for c in candidates]
-        best = 0
-        for i in range(1, len(terms)):
+        error = _double_error(len(row)) * float(np.sqrt(exact @ exact)) * self.longest
+        return self._first_of(row, candidates[products >= products.max() - 2 * error])
+
+    def _first_of(self, row: Floats, candidates: NDArray[np.integer]) -> int:
+        """The same of centroids whose products no double tells apart."""
+        exact = row.astype(np.float64)
+        best, terms = candidates[0], self.centroids[candidates[0]].astype(np.float64) * exact
+        for other in candidates[1:]:
+            if np.array_equal(self.centroids[other], self.centroids[best]):
+                continue
+            others = self.centroids[other].astype(np.float64) * exact
             # The sum of all terms is rounded once: its sign is that of the difference.
-            if math.fsum(np.concatenate([terms[i], -terms[best]])) > 0:
-                best = i
-        return int(candidates[best])
+            if math.fsum(np.concatenate([others, -terms])) > 0:
+                best, terms = other, others
+        return int(best)
 
     @functools.cached_property
     def longest(self) -> float:
@@ -124,10 +133,8 @@ class Nearest:
         return float(np.sqrt(squares.max())) * (1 + 1e-9)
 
     @functools.cached_property
-    def integers(self) -> tuple[NDArray[np.int16], float]:
-        """The centroids in 16 bits, the longest of them `_SCALE` long, and the length of the greatest rounding error."""
-        numbers, errors = _integers(self.centroids, np.full(len(self.centroids), _SCALE / (self.longest or 1.0)), 2)
-        return numbers, float(errors.max())
+    def quantised(self) -> Quantised:
+        return Quantised.of(self.centroids, self.longest)
 
 
 def threads() -> int:
@@ -144,19 +151,6 @@ def _float_error(width: int) -> float:
     return unit / (1 - unit)
 
 
-def _integers(rows: Floats, scales: NDArray[np.float64], multiple: int) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
-    """Rows times their scales as whole numbers, padded with zeros to so many rows and to whole registers; errors' lengths."""
-    from filters.products import LANES
-
-    count, width = rows.shape
-    numbers = np.zeros((-(-count // multiple) * multiple, -(-width // LANES) * LANES), np.int16)
-    errors = np.empty(count)
-    for start in range(0, count, _ROWS_AT_ONCE):
-        part = slice(start, start + _ROWS_AT_ONCE)
-        scaled = rows[part] * scales[part, None].astype(np.float32)
-        rounded = np.rint(scaled)
-        numbers[start : start + len(scaled), :width] = rounded
-        rounded -= scaled
-        errors[part] = np.sqrt(np.einsum("ij,ij->i", rounded, rounded, dtype=np.float64))
-    # Of the multiplication itself: scale and product are off by 2^-24 each of numbers that together are `_SCALE` long.
-    return numbers, errors + 3 * 2.0**-24 * _SCALE
+def _double_error(width: int) -> float:
+    """The same in double precision, of float32 vectors: their products alone are exact."""
+    return 2 * width * 2.0**-53

@@ -1,4 +1,4 @@
-"""The greatest inner products of vectors of 16-bit whole numbers, by compiled code: half the time of a product in floats.
+"""Inner products by compiled code: many of vectors in 8 bits, a few of floats in double precision.
 
 It needs numba and a processor with AVX2 (`available`); `filters.nearest` does without where there is neither.
 """
@@ -15,12 +15,17 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-TOP = 4  # of each row's products so many are remembered
-LANES = 16  # numbers in a register; the width of vectors is a multiple
-# Products are worked out for so many rows and vectors at once, as many as the 16 registers hold.
-_ROWS, _VECTORS = 4, 2
-_BLOCK = 64  # vectors that all rows meet before the next ones come: they stay in the cache
-LOWEST = -(2**31)
+# Greatest numbers of a row and of a vector. Sums of two products are held in 16 bits, and of so many as fit.
+ROW, VECTOR = 63, 31
+_STEPS = 4
+assert 2 * (2 * ROW + 1) * VECTOR * _STEPS < 1 << 15
+# Vectors stand in groups of 8, one to each 32 bits of a register, by four numbers in turn.
+GROUP, DEPTH = 8, 4
+# Products are worked out for so many rows and groups at once: as many as the 16 registers hold.
+ROWS, _GROUPS = 4, 2
+TILE = GROUP * _GROUPS
+WIDTH = DEPTH * _STEPS  # the width of vectors is a multiple
+_BLOCK = 8 * _GROUPS  # groups that all rows meet before the next ones come: they stay in the cache
 
 
 @functools.cache
@@ -28,46 +33,80 @@ def available() -> bool:
     return bool(binding.get_host_cpu_features().get("avx2"))
 
 
-def _products(_: Any, rows: Any, vectors: Any, width: Any) -> Any:
-    """(rows × vectors,) int32 products of the rows and vectors from two addresses on, each of `width` numbers."""
-    signature = types.UniTuple(types.int32, _ROWS * _VECTORS)(rows, vectors, width)  # type: ignore[no-untyped-call]
-    word, half, single = ir.IntType(64), ir.IntType(16), ir.IntType(32)
-    numbers, sums = ir.VectorType(half, LANES), ir.VectorType(single, LANES // 2)
+def pack(vectors: NDArray[np.int8]) -> NDArray[np.int8]:
+    """(v, w) → (v / 8, w / 4, 8, 4), as `approximate` reads them."""
+    count, width = vectors.shape
+    return np.ascontiguousarray(vectors.reshape(count // GROUP, GROUP, width // DEPTH, DEPTH).transpose(0, 2, 1, 3))
+
+
+def _products(
+    _: Any, rows: Any, groups: Any, start: Any, scale: Any, base: Any, factors: Any, steps: Any, out: Any, stride: Any
+) -> Any:
+    """Writes the (ROWS, TILE) products of rows and groups from two addresses on; rows of `out` lie `stride` octets apart."""
+    signature = types.void(rows, groups, start, scale, base, factors, steps, out, stride)
+    octet, half, single, word, real = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+    octets, halves, singles, reals = (
+        ir.VectorType(kind, 32 // size) for kind, size in ((octet, 1), (half, 2), (single, 4), (real, 4))
+    )
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first_row, first_vector, width = arguments
-        multiply_add = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-            builder.module, ir.FunctionType(sums, [numbers, numbers]), "llvm.x86.avx2.pmadd.wd"
-        )
-        octets = builder.mul(width, word(2))
-        before, loop, done = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        at = builder.phi(word)
-        at.add_incoming(word(0), before)
-        running = [builder.phi(sums) for _ in range(_ROWS * _VECTORS)]
+        rows, groups, start, scale, base, factors, steps, out, stride = arguments
+        function = functools.partial(cgutils.get_or_insert_function, builder.module)
+        multiply_octets = function(ir.FunctionType(halves, [octets, octets]), "llvm.x86.avx2.pmadd.ub.sw")
+        multiply_halves = function(ir.FunctionType(singles, [halves, halves]), "llvm.x86.avx2.pmadd.wd")
+        ones = ir.Constant(halves, [1] * halves.count)
 
-        def load(start: Any, index: int) -> Any:
-            address = builder.add(builder.add(start, builder.mul(octets, word(index))), builder.mul(at, word(2)))
-            loaded = builder.load(builder.inttoptr(address, numbers.as_pointer()))
-            loaded.align = 2
+        def at(address: Any, *offsets: Any) -> Any:
+            for offset in offsets:
+                address = builder.add(address, word(offset) if isinstance(offset, int) else offset)
+            return address
+
+        def load(address: Any, kind: Any) -> Any:
+            loaded = builder.load(builder.inttoptr(address, kind.as_pointer()))
+            loaded.align = 1
             return loaded
 
-        those = [load(first_vector, i) for i in range(_VECTORS)]
-        totals = []
-        for r in range(_ROWS):
-            row = load(first_row, r)
-            totals += [
-                builder.add(running[r * _VECTORS + i], builder.call(multiply_add, [row, those[i]])) for i in range(_VECTORS)
+        def repeat(value: Any, kind: Any) -> Any:
+            undefined = ir.Constant(kind, ir.Undefined)
+            first = builder.insert_element(undefined, value, single(0))
+            return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(single, kind.count), [0] * kind.count))
+
+        pairs = [(r, g) for r in range(ROWS) for g in range(_GROUPS)]
+        before, loop, done = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
+        initial = [load(at(start, 32 * g), singles) for g in range(_GROUPS)]
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        step = builder.phi(word)
+        step.add_incoming(word(0), before)
+        running = [builder.phi(singles) for _ in pairs]
+        sums: list[Any] = [None] * len(pairs)
+        for s in range(_STEPS):
+            far = builder.add(step, word(s))
+            those = [
+                load(at(groups, builder.mul(steps, word(32 * g)), builder.mul(far, word(32))), octets) for g in range(_GROUPS)
             ]
-        following = builder.add(at, word(LANES))
-        at.add_incoming(following, loop)
-        for one, total in zip(running, totals, strict=True):
-            one.add_incoming(ir.Constant(sums, [0] * (LANES // 2)), before)
+            four = [
+                load(at(rows, builder.mul(steps, word(DEPTH * r)), builder.mul(far, word(DEPTH))), single) for r in range(ROWS)
+            ]
+            these = [builder.bitcast(repeat(value, singles), octets) for value in four]
+            for i, (r, g) in enumerate(pairs):
+                product = builder.call(multiply_octets, [these[r], those[g]])
+                sums[i] = builder.add(sums[i], product) if s else product
+        totals = [builder.add(a, builder.call(multiply_halves, [b, ones])) for a, b in zip(running, sums, strict=True)]
+        following = builder.add(step, word(_STEPS))
+        step.add_incoming(following, loop)
+        for (_, g), one, total in zip(pairs, running, totals, strict=True):
+            one.add_incoming(initial[g], before)
             one.add_incoming(total, loop)
-        builder.cbranch(builder.icmp_signed("<", following, width), loop, done)
+        builder.cbranch(builder.icmp_signed("<", following, steps), loop, done)
         builder.position_at_end(done)
-        return context.make_tuple(builder, signature.return_type, [_sum(builder, total) for total in totals])
+        for (r, g), total in zip(pairs, totals, strict=True):
+            factor, shift = (repeat(load(at(factors, 8 * r + n), real), reals) for n in (0, 4))
+            scaled = builder.fmul(builder.fmul(builder.sitofp(total, reals), load(at(scale, 32 * g), reals)), factor)
+            value = builder.fadd(scaled, builder.fmul(load(at(base, 32 * g), reals), shift))
+            place = at(out, builder.mul(stride, word(r)), 32 * g)
+            builder.store(value, builder.inttoptr(place, reals.as_pointer())).align = 4
+        return context.get_dummy_value()
 
     return signature, generate
 
@@ -75,57 +114,36 @@ def _products(_: Any, rows: Any, vectors: Any, width: Any) -> Any:
 _tile: Any = intrinsic(_products)
 
 
-def _sum(builder: Any, vector: Any) -> Any:
-    """Code that adds up a vector's numbers, half to half."""
-    single = ir.IntType(32)
-    count = vector.type.count
-    while count > 1:
-        count //= 2
-        anything = ir.Constant(vector.type, ir.Undefined)
-        halves = [
-            builder.shuffle_vector(vector, anything, ir.Constant(ir.VectorType(single, count), list(range(s, s + count))))
-            for s in (0, count)
-        ]
-        vector = builder.add(*halves)
-    return builder.extract_element(vector, single(0))
-
-
 @njit(nogil=True, error_model="numpy", cache=True)
-def _insert(products: Any, which: Any, product: int, vector: int) -> None:
-    place = TOP
-    while place > 0 and product > products[place - 1]:
-        if place < TOP:
-            products[place] = products[place - 1]
-            which[place] = which[place - 1]
-        place -= 1
-    if place < TOP:
-        products[place] = product
-        which[place] = vector
+def approximate(rows: Any, factors: Any, packed: Any, start: Any, scale: Any, base: Any, out: Any) -> None:
+    """Fills `out` (n, v) with `factor · scale · (⟨row, vector⟩ + start) + shift · base`, float32.
 
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def greatest(rows: NDArray[np.int16], vectors: NDArray[np.int16], count: int, products: Any, which: Any) -> None:
-    """Fills `products` and `which` (n, TOP) with each row's greatest products, descending, and their vectors.
-
-    Rows (n, w) and vectors (v, w) are contiguous; n is a multiple of 4, v of 2, w of 16, and vectors from `count` on are
-    not meant. `products` holds `LOWEST` at first. No product may exceed 31 bits.
+    Rows (n, w) are uint8 of up to 2 · ROW + 1, n a multiple of ROWS; `factors` (n, 2) float32 their factor and shift;
+    `packed` (v / 8, w / 4, 8, 4) int8 of up to ± VECTOR, v a multiple of TILE, w of WIDTH; `start` int32, `scale` and `base`
+    float32 (v,). All are contiguous.
     """
-    n, width = rows.shape
-    for start in range(0, len(vectors), _BLOCK):
-        end = min(start + _BLOCK, len(vectors))
-        for i in range(0, n, _ROWS):
-            address = rows.ctypes.data + 2 * i * width
-            lowest = products[i, TOP - 1], products[i + 1, TOP - 1], products[i + 2, TOP - 1], products[i + 3, TOP - 1]
-            for j in range(start, end, _VECTORS):
-                tile = _tile(address, vectors.ctypes.data + 2 * j * width, width)
-                if (
-                    max(tile[0], tile[1]) > lowest[0]
-                    or max(tile[2], tile[3]) > lowest[1]
-                    or max(tile[4], tile[5]) > lowest[2]
-                    or max(tile[6], tile[7]) > lowest[3]
-                ):
-                    for r in range(_ROWS):
-                        for v in range(_VECTORS):
-                            if j + v < count:
-                                _insert(products[i + r], which[i + r], tile[r * _VECTORS + v], j + v)
-                    lowest = products[i, TOP - 1], products[i + 1, TOP - 1], products[i + 2, TOP - 1], products[i + 3, TOP - 1]
+    steps = packed.shape[1]
+    for first in range(0, len(packed), _BLOCK):
+        for i in range(0, len(rows), ROWS):
+            for g in range(first, min(first + _BLOCK, len(packed)), _GROUPS):
+                _tile(
+                    rows.ctypes.data + i * DEPTH * steps,
+                    packed.ctypes.data + g * 32 * steps,
+                    start.ctypes.data + 32 * g,
+                    scale.ctypes.data + 32 * g,
+                    base.ctypes.data + 32 * g,
+                    factors.ctypes.data + 8 * i,
+                    steps,
+                    out.ctypes.data + 4 * (i * out.shape[1] + GROUP * g),
+                    4 * out.shape[1],
+                )
+
+
+@njit(nogil=True, error_model="numpy", cache=True, fastmath={"reassoc", "contract"})
+def exact(rows: Any, vectors: Any, which_rows: Any, which_vectors: Any, out: Any) -> None:
+    """Fills `out` (m,) with the products of m rows and vectors, float32, summed in double precision in whatever order."""
+    for i in range(len(out)):
+        row, vector, total = rows[which_rows[i]], vectors[which_vectors[i]], 0.0
+        for j in range(len(row)):
+            total += np.float64(row[j]) * np.float64(vector[j])
+        out[i] = total

@@ -17,10 +17,10 @@ from filters.nearest import Nearest
 Array = NDArray[Any]
 
 
-@pytest.fixture(params=["floats", "integers"])
+@pytest.fixture(params=["floats", "whole numbers"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of computing, whatever the number of rows."""
-    monkeypatch.setattr(nearest, "COMPILED_FROM", 0 if request.param == "integers" else 1 << 62)
+    monkeypatch.setattr(nearest, "COMPILED_FROM", 0 if request.param == "whole numbers" else 1 << 62)
     return str(request.param)
 
 
