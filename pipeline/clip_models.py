@@ -51,7 +51,7 @@ class ModelFiles:
             if pretrained is None:
                 raise InputError(f"no weights for {model}", where="--pretrained", expected="the path of a checkpoint")
             weights = Path(pretrained)
-        architecture, config = known_architecture(model) if config_file is None else _read_config(config_file)
+        architecture, config = known_architecture(model) if config_file is None else read_config(config_file)
         if not weights.is_file():
             raise InputError(
                 "no such file of weights",
@@ -91,7 +91,7 @@ class ModelFiles:
         """
         import open_clip
 
-        name = _register(self)
+        name = register(self.config)
         try:
             if pickled.is_module(self.weights):
                 model = _of_module(open_clip, name, self.weights, precision=precision, device=device)
@@ -126,7 +126,8 @@ def known_architecture(name: str) -> tuple[str, dict[str, Any]]:
     return plain, config
 
 
-def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
+def read_config(path: Path) -> tuple[str, dict[str, Any]]:
+    """The name of a config file, and the config in it. Raises InputError if it is none, or if parts are elsewhere."""
     try:
         config = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -165,14 +166,14 @@ def _of_module(open_clip: Any, name: str, path: str, **how: Any) -> Any:
     return model
 
 
-def _register(files: ModelFiles) -> str:
-    """The config under a name of its own among open_clip's."""
+def register(config: str) -> str:
+    """The name of a config (JSON) among open_clip's, which says nothing: one with "siglip" would have its tokenizer fetched."""
     import open_clip
 
-    name = "winnow-" + hashlib.sha256(files.config.encode()).hexdigest()[:16]
+    name = "winnow-" + hashlib.sha256(config.encode()).hexdigest()[:16]
     if name not in open_clip.list_models():
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"{name}.json"
-            path.write_text(files.config)
+            path.write_text(config)
             open_clip.add_model_config(path)
     return name

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from baselines.train.augment import training_transform
-from pipeline.clip_models import ModelFiles, known_architecture
+from pipeline.clip_models import ModelFiles, known_architecture, read_config, register
 from pools import store
-from pools.errors import InputError
 from pools.outputs import TrainingRun
 from pools.scales import Augment
 
@@ -50,7 +47,11 @@ def new_model(name: str, *, device: str = "cpu", seed: int = 0, augment: Augment
     import torch
 
     _register()
-    name, config = known_architecture(_of_file(Path(name)) if name.endswith(".json") else name)
+    if name.endswith(".json"):
+        _, config = read_config(Path(name))
+        name = register(json.dumps(config, sort_keys=True))
+    else:
+        name, config = known_architecture(name)
     torch.manual_seed(seed)
     with _quiet_logging():
         # pretrained_text would fetch a text tower from the hub.
@@ -60,32 +61,8 @@ def new_model(name: str, *, device: str = "cpu", seed: int = 0, augment: Augment
 
 def file_digest(path: str) -> str:
     """SHA-256 of a model's config file. Raises InputError if there is none."""
-    return hashlib.sha256(_text(Path(path))).hexdigest()
-
-
-def _of_file(path: Path) -> str:
-    """The name under which open_clip now knows the model of a config file."""
-    import open_clip
-
-    name = f"{path.stem}-{file_digest(str(path))[:16]}"
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / f"{name}.json"
-        file.write_bytes(_text(path))
-        open_clip.add_model_config(file)
-    return name
-
-
-def _text(path: Path) -> bytes:
-    expected = "a model's architecture (open_clip's JSON)"
-    try:
-        text = path.read_bytes()
-        if not isinstance(json.loads(text), dict):
-            raise InputError("no object", where=path, expected=expected)
-    except FileNotFoundError:
-        raise InputError("no such file", where=path, expected=expected) from None
-    except ValueError as e:
-        raise InputError(f"not JSON: {e}", where=path, expected=expected) from e
-    return text
+    read_config(Path(path))
+    return store.sha256(path)
 
 
 def load_model(source: str, pretrained: str | None = None, device: str = "cpu") -> Loaded:

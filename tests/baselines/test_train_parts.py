@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from baselines.train.checkpoint import due
-from baselines.train.model import load_model, new_model
+from baselines.train.model import MODELS, load_model, new_model
 from pools.errors import InputError
 
 # Checkpoints ---------------------------------------------------------------------------------------------------------------
@@ -49,6 +50,17 @@ def test_a_run_loads_by_folder_by_config_and_by_name(trained: Path) -> None:
         features = loaded.model.eval().encode_text(loaded.tokenizer(["a red square"]))
         assert tokens is None or torch.equal(features, tokens)
         tokens = features
+
+
+def test_a_config_file_may_have_any_name(tmp_path: Path) -> None:
+    """open_clip takes the tokenizer from the hub, which there is none of here, for names with "siglip" in them."""
+    config = json.loads((MODELS / "winnow-vit-tiny.json").read_text())
+    files = [tmp_path / name for name in ("my-siglip.json", "ViT-B-32.json", "hf-hub:x.json")]
+    for file in files:
+        file.write_text(json.dumps(config))
+    loaded = [new_model(str(file)) for file in files]
+    assert [one.config for one in loaded] == [config] * 3
+    assert all(torch.equal(one.tokenizer(["a red square"]), loaded[0].tokenizer(["a red square"])) for one in loaded)
 
 
 def test_weights_that_are_damaged_foreign_or_hostile_are_refused(tmp_path: Path, trained: Path) -> None:
