@@ -50,6 +50,22 @@ evals_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(evals_app, name="evals", help="Look at evaluation data before anything is scored.")
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from pools.manifest import winnow_version
+
+        print(f"winnow {winnow_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which winnow this is.")
+    ] = False,
+) -> None: ...
+
+
 app.command()(extract)
 app.command(cls=Panels)(download)
 

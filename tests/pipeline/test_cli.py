@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -185,6 +186,11 @@ def test_the_doctor_names_what_is_missing_and_what_clashes(
     assert status == 1
     assert "filters also installs a package 'filters'" in said
     assert "train: no torch\n           → pip install -e '.[train]'" in said
+
+
+def test_it_says_its_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    version = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]
+    assert call(monkeypatch, capsys, "--version") == (0, f"winnow {version}\n", "")
 
 
 def test_the_module_runs_from_a_checkout() -> None:
