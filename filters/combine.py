@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from filters import arrays
-from filters.registry import Filter, PoolFilter, Scan, name_of
+from filters.registry import FILTERS, Filter, PoolFilter, Scan
 
 Rule = Filter | PoolFilter
 
@@ -59,7 +59,7 @@ class Combinator:
 
 def _filter(rule: Rule) -> Filter:
     if not isinstance(rule, Filter):
-        raise TypeError(f"{name_of(rule)} has not been fitted")
+        raise TypeError(f"{FILTERS.name_of(rule)} has not been fitted")
     return rule
 
 

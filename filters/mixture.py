@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from filters import homes
-from filters.registry import construct
+from filters.registry import Registry
 from pools.errors import InputError
 
 T = TypeVar("T")
@@ -57,43 +56,8 @@ class Mix(Protocol):
         ...
 
 
-_REGISTRY: dict[str, type[Any]] = {}
-
-
-def register_mix(name: str) -> Callable[[type[T]], type[T]]:
-    """Makes a frozen dataclass known to recipes as a mix of this name; its fields are the recipe's options."""
-
-    def add(cls: type[T]) -> type[T]:
-        homes.visit(homes.MIXES, name, cls.__module__)
-        if name in _REGISTRY:
-            raise ValueError(f"mix {name!r} is {_REGISTRY[name].__name__} already")
-        if not dataclasses.is_dataclass(cls):
-            raise TypeError(f"{cls.__name__} is not a dataclass")
-        _REGISTRY[name] = cls
-        return cls
-
-    return add
-
-
-def registered_mixes() -> Mapping[str, type[Any]]:
-    """All known mixes by name, in alphabetical order."""
-    homes.visit_all(homes.MIXES)
-    return dict(sorted(_REGISTRY.items()))
-
-
-def mix_name(mix: Mix) -> str:
-    """The name a mix's class is registered under."""
-    return next(name for name, cls in _REGISTRY.items() if cls is type(mix))
-
-
-def build_mix(name: str, options: Mapping[str, Any]) -> Mix:
-    """The mix `name` with these options. Raises ValueError in the words of a recipe's author."""
-    homes.visit(homes.MIXES, name)
-    if name not in _REGISTRY:
-        raise ValueError(f"unknown mix {name!r}; known: {', '.join(registered_mixes())}")
-    built: Mix = construct(_REGISTRY[name], name, options)
-    return built
-
+MIXES = Registry[Mix]("mix", homes.MIXES)
+register_mix = MIXES.register
 
 REST = "rest"
 _CODE = re.compile(r"[a-z]{2,3}")

@@ -9,8 +9,8 @@ from typing import Any
 
 from filters.captions import Captions
 from filters.combine import COMBINATORS
-from filters.mixture import registered_mixes
-from filters.registry import option_names, registered
+from filters.mixture import MIXES
+from filters.registry import FILTERS, option_names
 
 PATH = Path(__file__).with_name("README.md")
 
@@ -43,7 +43,7 @@ for the kept rows that get another caption; `winnow reshard` writes it, and leav
 
 """
 
-MIXES = """## Mixes
+ABOUT_MIXES = """## Mixes
 
 Of the n rows of a group that has T entries of the list, each gets ⌊T / n⌋, and the T mod n rows with the smallest hashes of uid and `seed` one more.
 """
@@ -52,15 +52,15 @@ Of the n rows of a group that has T entries of the list, each gets ⌊T / n⌋, 
 def render() -> str:
     """The whole page as markdown."""
     parts = [HEAD]
-    parts += [f"## {name}\n\n{_described(cls)}" for name, cls in registered().items()]
+    parts += [f"## {name}\n\n{_described(cls)}" for name, cls in FILTERS.all().items()]
     lines = [f"- `{name}`: {inspect.getdoc(cls)}" for name, cls in COMBINATORS.items()]
     parts.append(
         "## Combinators\n\nThey nest, in three-valued logic: `any` of null and true is true, `not` null is null.\n\n"
         + "\n".join(lines)
         + "\n"
     )
-    parts.append(MIXES)
-    parts += [f"### {name}\n\n{_described(cls)}" for name, cls in registered_mixes().items()]
+    parts.append(ABOUT_MIXES)
+    parts += [f"### {name}\n\n{_described(cls)}" for name, cls in MIXES.all().items()]
     parts.append(CAPTIONS + _described(Captions))
     return "\n".join(parts)
 

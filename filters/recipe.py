@@ -15,9 +15,9 @@ from filters.captions import Captions
 from filters.combine import COMBINATORS, Combinator, Rule, fit_rule
 from filters.document import Node
 from filters.fitted import Fitted as Fitted
-from filters.mixture import Mix, build_mix, mix_name
+from filters.mixture import MIXES, Mix
 from filters.models import PACKAGED, file_digest
-from filters.registry import Filter, Scan, build, find, name_of, option_names, options_of, registered
+from filters.registry import FILTERS, Filter, Scan, option_names, options_of
 from pools import store
 from pools.errors import InputError
 from pools.manifest import digest_of
@@ -160,7 +160,7 @@ def _mix(node: Node, where: str) -> Mix | None:
         try:
             if not isinstance(options.value, dict):
                 raise ValueError(f"{name}: not a map of options: {options.plain()!r}")
-            return build_mix(name, options.plain())
+            return MIXES.build(name, options.plain())
         except ValueError as e:
             raise InputError(str(e), where=f"{where}:{item.line}") from None
     return None
@@ -176,7 +176,7 @@ def _captions(node: Node, where: str) -> Captions:
 
 
 def _spelled_mix(mix: Mix, *, files_by_hash: bool = False) -> dict[str, Any]:
-    return {mix_name(mix): _options(mix, files_by_hash)}
+    return {MIXES.name_of(mix): _options(mix, files_by_hash)}
 
 
 def _rule(node: Node, where: str) -> Rule:
@@ -186,25 +186,25 @@ def _rule(node: Node, where: str) -> Rule:
         if name in COMBINATORS:
             children = options if isinstance(options.value, list) else Node([options] if options.value else [], options.line)
             return COMBINATORS[name](tuple(_rules(children, where)))
-        if (cls := find(name)) is None:
-            known = ", ".join([*registered(), *COMBINATORS])
+        if (cls := FILTERS.find(name)) is None:
+            known = ", ".join([*FILTERS.all(), *COMBINATORS])
             raise ValueError(f"unknown filter {name!r}; known: {known}")
         if not isinstance(options.value, dict):
             raise ValueError(f"{name}: not a map of options: {options.plain()!r}; takes {', '.join(option_names(cls))}")
-        return build(name, options.plain())
+        return FILTERS.build(name, options.plain())
     except ValueError as e:
         raise InputError(str(e), where=place) from None
 
 
 def _name(rule: Rule) -> str:
-    return rule.name if isinstance(rule, Combinator) else name_of(rule)
+    return rule.name if isinstance(rule, Combinator) else FILTERS.name_of(rule)
 
 
 def _spelled(rule: Rule, *, files_by_hash: bool = False) -> dict[str, Any]:
     """A rule as a recipe writes it, defaults included."""
     if isinstance(rule, Combinator):
         return {rule.name: [_spelled(r, files_by_hash=files_by_hash) for r in rule.rules]}
-    return {name_of(rule): _options(rule, files_by_hash)}
+    return {FILTERS.name_of(rule): _options(rule, files_by_hash)}
 
 
 def _options(rule: Any, files_by_hash: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pools.tables import Records, Table
 
 S = TypeVar("S")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @runtime_checkable
@@ -129,52 +130,54 @@ class PoolFilter(Protocol):
     def fit(self, scan: Scan) -> Filter: ...
 
 
-_REGISTRY: dict[str, type[Any]] = {}
+class Registry(Generic[R]):
+    """Classes that recipes can name, of one kind; the module of each is imported when it is asked for."""
+
+    def __init__(self, kind: str, modules: dict[str, str]) -> None:
+        self.kind, self._modules, self.classes = kind, modules, dict[str, type[Any]]()
+
+    def register(self, name: str) -> Callable[[type[T]], type[T]]:
+        """Makes a frozen dataclass known to recipes under `name`; its fields are the recipe's options."""
+
+        def add(cls: type[T]) -> type[T]:
+            homes.visit(self._modules, name, cls.__module__)
+            if name in self.classes:
+                raise ValueError(f"{self.kind} {name!r} is {self.classes[name].__name__} already")
+            if not dataclasses.is_dataclass(cls):
+                raise TypeError(f"{cls.__name__} is not a dataclass")
+            self.classes[name] = cls
+            return cls
+
+        return add
+
+    def all(self) -> Mapping[str, type[Any]]:
+        """All that are known by name, in alphabetical order."""
+        homes.visit_all(self._modules)
+        return dict(sorted(self.classes.items()))
+
+    def find(self, name: str) -> type[Any] | None:
+        homes.visit(self._modules, name)
+        return self.classes.get(name)
+
+    def name_of(self, rule: R) -> str:
+        """The name a rule's class is registered under."""
+        return next(name for name, cls in self.classes.items() if cls is type(rule))
+
+    def build(self, name: str, options: Mapping[str, Any]) -> R:
+        """The one of a name with these options. Raises ValueError in the words of a recipe's author."""
+        if (cls := self.find(name)) is None:
+            raise ValueError(f"unknown {self.kind} {name!r}; known: {', '.join(self.all())}")
+        built: R = construct(cls, name, options)
+        return built
 
 
-def register(name: str) -> Callable[[type[T]], type[T]]:
-    """Makes a frozen dataclass known to recipes under `name`; its fields are the recipe's options."""
-
-    def add(cls: type[T]) -> type[T]:
-        homes.visit(homes.FILTERS, name, cls.__module__)
-        if name in _REGISTRY:
-            raise ValueError(f"filter {name!r} is {_REGISTRY[name].__name__} already")
-        if not dataclasses.is_dataclass(cls):
-            raise TypeError(f"{cls.__name__} is not a dataclass")
-        _REGISTRY[name] = cls
-        return cls
-
-    return add
-
-
-def registered() -> Mapping[str, type[Any]]:
-    """All known filters by name, in alphabetical order."""
-    homes.visit_all(homes.FILTERS)
-    return dict(sorted(_REGISTRY.items()))
-
-
-def find(name: str) -> type[Any] | None:
-    """The filter of a name."""
-    homes.visit(homes.FILTERS, name)
-    return _REGISTRY.get(name)
-
-
-def name_of(rule: Filter | PoolFilter) -> str:
-    """The name a filter's class is registered under."""
-    return next(name for name, cls in _REGISTRY.items() if cls is type(rule))
+FILTERS = Registry[Filter | PoolFilter]("filter", homes.FILTERS)
+register = FILTERS.register
 
 
 def option_names(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
     """{option as recipes write it: field}. A field named like a Python keyword has an underscore after it (`is_`)."""
     return {f.name.rstrip("_"): f for f in dataclasses.fields(cls) if f.init}
-
-
-def build(name: str, options: Mapping[str, Any]) -> Filter | PoolFilter:
-    """The filter `name` with these options. Raises ValueError in the words of a recipe's author."""
-    if (cls := find(name)) is None:
-        raise ValueError(f"unknown filter {name!r}; known: {', '.join(registered())}")
-    built: Filter | PoolFilter = construct(cls, name, options)
-    return built
 
 
 def construct(cls: type[T], name: str, options: Mapping[str, Any]) -> T:

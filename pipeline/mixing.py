@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from filters.mixture import Group, Mix, mix_name
+from filters.mixture import MIXES, Group, Mix
 from pools import store, uids
 from pools.uids import Uids
 
@@ -37,7 +37,7 @@ def mix_parts(
     lists = [uids.load(kept) for kept, _ in parts]
     labels = [np.frombuffer(store.read_bytes(said), "<i4") for _, said in parts]
     if not mix.labels:
-        return {"mix": mix_name(mix), "groups": [_repeat(lists, labels, path, recipe, rows_in_memory)]}
+        return {"mix": MIXES.name_of(mix), "groups": [_repeat(lists, labels, path, recipe, rows_in_memory)]}
     rows = sum((np.bincount(said, minlength=len(mix.labels)) for said in labels), np.zeros(len(mix.labels), np.int64))
     plan = mix.plan(dict(zip(mix.labels, rows.tolist(), strict=True)))
     place = {label: i for i, group in enumerate(plan) for label in group.labels}
@@ -50,7 +50,7 @@ def mix_parts(
         {"labels": list(group.labels), "rows": n, "entries": group.entries}
         for group, n in zip(plan, draw.rows.tolist(), strict=True)
     ]
-    return {"mix": mix_name(mix), "groups": report}
+    return {"mix": MIXES.name_of(mix), "groups": report}
 
 
 def _repeat(lists: Sequence[Uids], copies: Sequence[Labels], path: str, recipe: str, rows_in_memory: int) -> dict[str, Any]:

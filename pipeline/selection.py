@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from filters.captions import Captions
 from filters.fitted import Fitted
-from filters.mixture import Mix, mix_name
+from filters.mixture import MIXES, Mix
 from filters.recipe import Recipe
 from pipeline import engine, mixing
 from pipeline.engine import Unit
@@ -221,7 +221,7 @@ def _finish(recipe: Recipe, fitted: Fitted, units: Sequence[str], pool: str, sel
         try:
             report = mixing.mix_parts(recipe.mix, parts, selection.uids, recipe=recipe.digest)
         except ValueError as e:
-            raise InputError(f"{mix_name(recipe.mix)}: {e}", where=pool) from None
+            raise InputError(f"{MIXES.name_of(recipe.mix)}: {e}", where=pool) from None
         store.write_json(selection.mix, report)
         total += Outcome({"listed": sum(group["entries"] for group in report["groups"])})
     else:

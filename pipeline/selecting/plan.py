@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pyarrow as pa
 
-from filters.mixture import mix_name
+from filters.mixture import MIXES
 from filters.recipe import Recipe
 from pipeline.engine import Local, Options, default_workers
 from pipeline.scan import PoolScan
@@ -83,7 +83,7 @@ def plan(recipe_path: str, pool_root: str, options: Options, settings: Settings)
         lines.append(f"  {i} {name:20} reads {', '.join(rule.needs) or 'nothing'}; {share}")
         reached -= dropped
     if recipe.mix:
-        lines.append(f"  mix {mix_name(recipe.mix)}: weighs what is kept")
+        lines.append(f"  mix {MIXES.name_of(recipe.mix)}: weighs what is kept")
     if recipe.captions:
         lines.append(f"  captions of what is kept: {recipe.captions.described()}")
     kept = f"{estimate.counts['kept']:,} of {estimate.rows:,} rows of {estimate.files} files"

@@ -12,8 +12,8 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from filters.mixture import registered_mixes
-from filters.registry import registered
+from filters.mixture import MIXES
+from filters.registry import FILTERS
 from pipeline.engine import Options
 from pools import store
 from pools.errors import InputError
@@ -51,11 +51,11 @@ def load(path: str) -> Plugin:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = folder / f"{module}.py"
     copy.write_bytes(content)
-    before = {**registered(), **registered_mixes()}
+    before = {**FILTERS.all(), **MIXES.all()}
     # Worker processes are given this process's path for modules, and so find what recipes of theirs were made of.
     sys.path.append(str(folder))
     _import(module, copy, path)
-    added = {name: cls for name, cls in {**registered(), **registered_mixes()}.items() if name not in before}
+    added = {name: cls for name, cls in {**FILTERS.all(), **MIXES.all()}.items() if name not in before}
     if not added:
         raise InputError(
             "registers no filter",

@@ -18,9 +18,9 @@ import pytest
 import filters.readme
 from filters import homes
 from filters.combine import fit_rule
-from filters.mixture import registered_mixes
+from filters.mixture import MIXES
 from filters.recipe import Recipe
-from filters.registry import Filter, PoolFilter, build, registered
+from filters.registry import FILTERS, Filter, PoolFilter
 from pipeline.cli import RECIPES
 from pools.schema import CANDIDATES, COMMONPOOL_EXTRA, METADATA
 from tests.filters import files
@@ -99,19 +99,19 @@ ROWS = batch(
     clip_l14_similarity_score=pa.array([0.3, 0.1, None, 0.2, 0.25, 0.4] * 3, pa.float32()),
 )
 
-every_filter = pytest.mark.parametrize("name", list(registered()))
+every_filter = pytest.mark.parametrize("name", list(FILTERS.all()))
 
 
 def fitted(name: str, rows: pa.RecordBatch = ROWS) -> Filter:
-    return fit_rule(build(name, EXAMPLES[name]), Rows((rows,)), Rows((rows,)))
+    return fit_rule(FILTERS.build(name, EXAMPLES[name]), Rows((rows,)), Rows((rows,)))
 
 
 def test_every_filter_has_an_example() -> None:
-    assert set(EXAMPLES) == set(registered())
+    assert set(EXAMPLES) == set(FILTERS.all())
 
 
 def test_every_filter_and_mix_is_where_recipes_look_for_it() -> None:
-    for homes_, classes in ((homes.FILTERS, registered()), (homes.MIXES, registered_mixes())):
+    for homes_, classes in ((homes.FILTERS, FILTERS.all()), (homes.MIXES, MIXES.all())):
         assert homes_ == {name: cls.__module__.removeprefix("filters.") for name, cls in classes.items()}
     for path in Path(homes.__file__).parent.glob("*.py"):
         if re.search(r"^@register(_mix)?\(", path.read_text(), re.M):
@@ -162,7 +162,7 @@ def test_only_the_needed_columns_are_read(name: str) -> None:
     rule = fitted(name)
     narrow = ROWS.select(list(rule.needs))
     assert rule.keep(narrow).to_pylist() == rule.keep(ROWS).to_pylist()
-    assert tuple(build(name, EXAMPLES[name]).needs) == tuple(rule.needs)
+    assert tuple(FILTERS.build(name, EXAMPLES[name]).needs) == tuple(rule.needs)
 
 
 @every_filter
@@ -173,10 +173,10 @@ def test_it_travels_to_workers_unchanged(name: str) -> None:
 
 @every_filter
 def test_it_is_a_frozen_dataclass_with_a_docstring(name: str) -> None:
-    cls = registered()[name]
+    cls = FILTERS.all()[name]
     assert cls.__dataclass_params__.frozen
     assert len(inspect.getdoc(cls) or "") > 40
-    rule = build(name, EXAMPLES[name])
+    rule = FILTERS.build(name, EXAMPLES[name])
     assert isinstance(rule, Filter | PoolFilter)
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(rule, dataclasses.fields(cls)[0].name, None)
@@ -243,10 +243,10 @@ def test_the_filter_that_contributing_shows_is_one(tmp_path: Any, monkeypatch: p
     )
     (tmp_path / "min_width_example.py").write_text(imports + found[1])
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry.registered()))
+    monkeypatch.setattr(registry.FILTERS, "classes", dict(registry.FILTERS.all()))
     importlib.import_module("min_width_example")
-    rule = build("min_width", {"pixels": 640})
+    rule = FILTERS.build("min_width", {"pixels": 640})
     assert isinstance(rule, Filter)
     assert rule.keep(ROWS.slice(0, 6)).to_pylist() == [False, False, None, False, True, True]
     with pytest.raises(ValueError, match="pixels 0 is below 1"):
-        build("min_width", {"pixels": 0})
+        FILTERS.build("min_width", {"pixels": 0})

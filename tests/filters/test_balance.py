@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters.balance import BalancedClusters, BalancedSynsets, Weights, even_shares
-from filters.mixture import Mix, build_mix
+from filters.mixture import MIXES, Mix
 from filters.recipe import Recipe
 from pools import uids
 from pools.errors import InputError
@@ -143,7 +143,7 @@ def test_weights_that_are_none_are_refused(values: list[Any], message: str) -> N
 )
 def test_options_that_make_no_sense_are_refused(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        build_mix(name, options)
+        MIXES.build(name, options)
 
 
 def test_files_of_a_mix_enter_the_digest_by_what_they_hold(centroids: str, tmp_path: Path) -> None:

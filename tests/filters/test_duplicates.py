@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from filters import duplicates, hamming
 from filters.combine import fit_rule
-from filters.registry import build
+from filters.registry import FILTERS
 from filters.visiting import VisitRule, kept_of_group, kept_of_pairs
 from pools.errors import InputError
 from tests.filters.scans import Rows, batch
@@ -25,7 +25,7 @@ RULES: tuple[VisitRule, ...] = ("compare-with-kept", "component", "any-earlier")
 
 def keep(name: str, rows: pa.RecordBatch, **options: Any) -> list[bool | None]:
     scan = Rows((rows.slice(0, 1), rows.slice(1)))
-    return list(fit_rule(build(name, options), scan, scan).keep(rows).to_pylist())
+    return list(fit_rule(FILTERS.build(name, options), scan, scan).keep(rows).to_pylist())
 
 
 def kept_uids(name: str, rows: pa.RecordBatch, **options: Any) -> set[str]:
@@ -295,4 +295,4 @@ def test_centroids_of_another_length_are_refused(tmp_path: Path) -> None:
 )
 def test_options_that_make_no_sense_are_refused(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        build(name, options)
+        FILTERS.build(name, options)

@@ -10,7 +10,7 @@ import pytest
 from filters.combine import fit_rule
 from filters.frequency import split
 from filters.recipe import Recipe
-from filters.registry import build
+from filters.registry import FILTERS
 from pipeline.cli import recipe_path
 from pools.errors import InputError
 from tests.filters.scans import Rows, batch
@@ -18,7 +18,7 @@ from tests.filters.scans import Rows, batch
 
 def keep(name: str, options: dict[str, Any], *batches: pa.RecordBatch) -> list[bool | None]:
     scan = Rows(batches)
-    rule = fit_rule(build(name, options), scan, scan)
+    rule = fit_rule(FILTERS.build(name, options), scan, scan)
     return [kept for rows in batches for kept in rule.keep(rows).to_pylist()]
 
 
@@ -78,9 +78,9 @@ def test_a_text_goes_with_one_unigram_or_bigram_that_is_rare() -> None:
 
 def test_what_is_rare_is_told() -> None:
     scan = Rows((WORDS,))
-    rule = fit_rule(build("rare_tokens", {"top": 3}), scan, scan)
+    rule = fit_rule(FILTERS.build("rare_tokens", {"top": 3}), scan, scan)
     assert rule.measure(WORDS).to_pylist() == [None, None, "c", "b a", None, None]
-    rule = fit_rule(build("texts_per_image", {"max": 1}), Rows((PAIRS,)), Rows((PAIRS,)))
+    rule = fit_rule(FILTERS.build("texts_per_image", {"max": 1}), Rows((PAIRS,)), Rows((PAIRS,)))
     assert rule.measure(PAIRS).to_pylist()[0] == "a"
 
 
@@ -102,7 +102,7 @@ def test_words_are_those_of_python() -> None:
 )
 def test_options_that_make_no_sense_are_refused(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        build(name, options)
+        FILTERS.build(name, options)
 
 
 def test_a_column_of_another_kind_is_named() -> None:

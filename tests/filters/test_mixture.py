@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import mixture
-from filters.mixture import Group, Languages, apportion, build_mix, language_of
+from filters.mixture import MIXES, Group, Languages, apportion, language_of
 from filters.recipe import Recipe
 from pools.errors import InputError
 from tests.filters.scans import Rows, batch
@@ -175,12 +175,12 @@ def test_a_recipe_has_one_mix(mix: str) -> None:
 
 
 def test_the_registry_of_mixes_refuses_what_it_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixture, "_REGISTRY", dict(mixture.registered_mixes()))
+    monkeypatch.setattr(mixture.MIXES, "classes", dict(mixture.MIXES.all()))
     with pytest.raises(ValueError, match="mix 'languages' is Languages already"):
         mixture.register_mix("languages")(Languages)
     with pytest.raises(TypeError, match="is not a dataclass"):
         mixture.register_mix("other")(dict[str, Any])
-    assert build_mix("languages", {"share": 0.1, "of": ["hi"]}) == Languages(share=0.1, of=("hi",))
+    assert MIXES.build("languages", {"share": 0.1, "of": ["hi"]}) == Languages(share=0.1, of=("hi",))
 
 
 def test_a_mix_changes_no_verdict() -> None:

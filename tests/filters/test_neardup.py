@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from filters.registry import Filter, build
+from filters.registry import FILTERS, Filter
 from pools.errors import InputError
 from tests.filters.scans import batch
 
 
 def rule(name: str, **options: Any) -> Filter:
-    built = build(name, options)
+    built = FILTERS.build(name, options)
     assert isinstance(built, Filter)
     return built
 
@@ -62,7 +62,7 @@ def test_looking_up_is_comparing_with_each(tmp_path: Path, distance: int) -> Non
 def test_bad_options_and_files_are_named(tmp_path: Path) -> None:
     for options in ({}, {"below": 0.5, "max": 0.5}):
         with pytest.raises(ValueError, match="takes one of below"):
-            build("eval_similarity", options)
+            FILTERS.build("eval_similarity", options)
     rows = batch(phash=pa.array([1], pa.uint64()))
     with pytest.raises(InputError, match=r"absent\.npy: no such file"):
         rule("eval_phash", index=str(tmp_path / "absent.npy"), max_distance=2).keep(rows)

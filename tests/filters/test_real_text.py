@@ -14,7 +14,7 @@ import pytest
 
 from filters.combine import fit_rule
 from filters.recipe import Recipe
-from filters.registry import Filter, build
+from filters.registry import FILTERS, Filter
 from pipeline.cli import RECIPES
 from tests.filters.scans import Rows
 
@@ -82,7 +82,7 @@ def test_captions_of_wikipedia_are_in_their_language(shared_data: Path, language
     (path,) = (shared_data / "captions").glob(f"wit_test_{language}.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as f:
         rows = texts([json.loads(line)["caption_reference_description"] for line in f])
-    rules = [build("language", options) for options in ({"is": language}, {"is": language, "model": "cld3"})]
+    rules = [FILTERS.build("language", options) for options in ({"is": language}, {"is": language, "model": "cld3"})]
     found = [kept(fit_rule(rule, Rows(()), Rows(())), rows) for rule in rules]
     assert (len(rows), *found) == OWN_LANGUAGE[language]
 

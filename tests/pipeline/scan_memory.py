@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from filters import recipe  # noqa: F401  (registers the filters)
-from filters.registry import Filter, build
+from filters.registry import FILTERS, Filter
 from pipeline import exchange
 from pipeline.engine import Local
 from pipeline.scan import PoolScan
@@ -72,7 +72,8 @@ def main(root: str, scratch: str, name: str) -> None:
     pool, engine = Pool.open(root), Local(2)
     watch = Watch()
     watch.start()
-    rule = build(name, OPTIONS[name]).fit(PoolScan(pool, engine, scratch=scratch, run_bytes=1 << 20, range_bytes=1 << 20))  # type: ignore[union-attr]
+    scan = PoolScan(pool, engine, scratch=scratch, run_bytes=1 << 20, range_bytes=1 << 20)
+    rule = FILTERS.build(name, OPTIONS[name]).fit(scan)  # type: ignore[union-attr]
     kept = sum(exchange.every(engine, functools.partial(judge, rule), pool.parts))
     watch.over.set()
     watch.join()

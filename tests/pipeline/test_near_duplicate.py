@@ -24,7 +24,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 from typer.testing import CliRunner
 
 from filters import hamming
-from filters.registry import Filter, build
+from filters.registry import FILTERS, Filter
 from pipeline.annotate.chosen import choose
 from pipeline.annotate.duplicates.descriptors import Descriptor
 from pipeline.annotate.duplicates.eval_index import Index, read_manifest
@@ -237,7 +237,7 @@ def test_copies_of_evaluation_images_are_found_by_name(evals: Path, tmp_path: Pa
     assert min(found["eval_similarity"][:-1]) > 0.8
     assert found["eval_similarity"][-1] < 0.7
     rows = pa.record_batch({"eval_similarity": pa.array(found["eval_similarity"], pa.float32())})
-    rule = build("eval_similarity", {"below": 0.75})
+    rule = FILTERS.build("eval_similarity", {"below": 0.75})
     assert isinstance(rule, Filter)
     assert rule.keep(rows).to_pylist() == [False] * 7 + [True]
     # The same by the perceptual hashes that the filter looks up itself; a mirror image is none to them.

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from filters.frequency import Paired, Tokens
-from filters.registry import build
+from filters.registry import FILTERS
 from filters.score import Threshold
 from pipeline import exchange, scan
 from pipeline.engine import Local, Options
@@ -143,7 +143,7 @@ def test_the_cut_of_the_pool_its_order_and_the_sizes_of_runs_change_nothing(
     whole = PoolScan(write(shuffled, tmp_path / "other", 2), Local(0), scratch=str(tmp_path / "scratch"))
     kept = []
     for one in (whole, narrow(pool, tmp_path / "scratch", 2)):
-        rule = build(name, RULES[name]).fit(one)  # type: ignore[union-attr]
+        rule = FILTERS.build(name, RULES[name]).fit(one)  # type: ignore[union-attr]
         (batch,) = table.combine_chunks().to_batches()
         kept.append(rule.keep(batch).to_pylist())
     assert kept[0] == kept[1]
@@ -185,7 +185,7 @@ def test_an_empty_pool_has_empty_tables(tmp_path: Path, table: pa.Table) -> None
     (batch,) = table.slice(0, 9).combine_chunks().to_batches()
     assert empty.top(Tokens("text"), 5).records.tolist() == []
     for name, options in RULES.items():
-        kept = set(build(name, options).fit(empty).keep(batch).to_pylist())  # type: ignore[union-attr]
+        kept = set(FILTERS.build(name, options).fit(empty).keep(batch).to_pylist())  # type: ignore[union-attr]
         assert kept == {name != "rare_tokens"}
 
 

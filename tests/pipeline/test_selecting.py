@@ -383,7 +383,7 @@ class EndsWith:
 
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry.registered()))
+    monkeypatch.setattr(registry.FILTERS, "classes", dict(registry.FILTERS.all()))
     monkeypatch.setattr(plugin, "_LOADED", {})
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
@@ -417,7 +417,7 @@ def test_what_a_plugin_holds_enters_the_digest_of_recipes_that_use_it(tmp_path: 
     settings = Settings(plugin=str(tmp_path / "my.py"))
     select(str(recipe), str(pool), str(tmp_path / "out"), options=QUIET, settings=settings)
     first = uids.read_info(str(tmp_path / "out" / "uids.npy")).recipe
-    registry._REGISTRY.pop("ends_with")
+    registry.FILTERS.classes.pop("ends_with")
     (tmp_path / "my.py").write_text(PLUGIN + "# another\n")
     with pytest.raises(InputError, match="belongs to another run"):
         select(str(recipe), str(pool), str(tmp_path / "out"), options=QUIET, settings=settings)
