@@ -115,11 +115,12 @@ class Nearest:
 
     def _first_of(self, row: Floats, candidates: NDArray[np.integer]) -> int:
         """The same of centroids whose products no double tells apart."""
+        if len(candidates) == 1:
+            return int(candidates[0])
         exact = row.astype(np.float64)
+        candidates = np.unique(self.firsts[candidates])
         best, terms = candidates[0], self.centroids[candidates[0]].astype(np.float64) * exact
         for other in candidates[1:]:
-            if np.array_equal(self.centroids[other], self.centroids[best]):
-                continue
             others = self.centroids[other].astype(np.float64) * exact
             # The sum of all terms is rounded once: its sign is that of the difference.
             if math.fsum(np.concatenate([others, -terms])) > 0:
@@ -131,6 +132,14 @@ class Nearest:
         """The greatest length of a centroid, rounded up."""
         squares = np.einsum("ij,ij->i", self.centroids, self.centroids, dtype=np.float64)
         return float(np.sqrt(squares.max())) * (1 + 1e-9)
+
+    @functools.cached_property
+    def firsts(self) -> Ids:
+        """(k,) the first centroid that equals each, so that many copies of one are compared once."""
+        whole = np.ascontiguousarray(self.centroids).view(np.dtype((np.void, self.centroids[0].nbytes)))[:, 0]
+        _, first, which = np.unique(whole, return_index=True, return_inverse=True)
+        firsts: Ids = first[which]
+        return firsts
 
     @functools.cached_property
     def quantised(self) -> Quantised:

@@ -59,8 +59,8 @@ def test_of_equally_near_ones_the_first_is_nearest(way: str) -> None:
     features = np.array([[2, 0], [1, 1], [-1, 0], [-1, -1], [0, 0]], np.float32)
     # (1, 1) has the product 1 with the first three, (−1, −1) −1 with those and 1 with the last; (0, 0) has 0 with all.
     assert Nearest(centroids)(features).tolist() == [1, 0, 3, 3, 0]
-    many = np.repeat(np.array([[1, 0], [0, 1]], np.float32), 9, axis=0)  # more equal ones than are remembered
-    assert Nearest(many)(np.array([[1, 0], [0, 1], [1, 1]], np.float32)).tolist() == [0, 9, 0]
+    many = np.repeat(np.array([[1, 0], [0, 1]], np.float32), 600, axis=0)
+    assert Nearest(many)(np.array([[1, 0], [0, 1], [1, 1]], np.float32)).tolist() == [0, 600, 0]
 
 
 def test_differences_that_no_float_shows_decide(way: str) -> None:
@@ -73,7 +73,7 @@ def test_differences_that_no_float_shows_decide(way: str) -> None:
 
 
 def test_close_candidates_are_told_apart(way: str) -> None:
-    # Eleven centroids within a ten-thousandth of each other: 16 bits cannot order them.
+    # Eleven centroids within a ten-thousandth of each other: a few bits cannot order them.
     rng = np.random.default_rng(3)
     centre = unit(rng, 1, 48)
     centroids = (centre + 1e-6 * rng.standard_normal((11, 48))).astype(np.float32)
