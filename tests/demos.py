@@ -22,9 +22,9 @@ ENVIRONMENT = {
 }
 
 
-def winnow(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+def winnow(*arguments: str, cwd: Path, timeout: float = 240, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*WINNOW, *arguments], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=240, **options
+        [*WINNOW, *arguments], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout, **options
     )
 
 
