@@ -8,7 +8,6 @@ import io
 import json
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,14 +31,8 @@ from pools.layout import Pool
 from pools.manifest import Outcome
 from pools.schema import METADATA, STATUS, Reason, check_columns
 from tests.pipeline.downloading import HERE, candidates, members, picture, settings, start, web
-from tests.pipeline.server import Answer, Server, serve
+from tests.pipeline.server import Answer, Server
 from tests.pipeline.trees import tree
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
 
 
 def test_every_row_is_accounted_for(tmp_path: Path, server: Server) -> None:

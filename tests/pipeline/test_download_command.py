@@ -6,7 +6,6 @@ import dataclasses
 import io
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,7 @@ from pipeline.download.job import DownloadSettings
 from pipeline.download.sources.columns import Columns
 from pools import uids
 from pools.manifest import Outcome
-from tests.pipeline.server import Answer, Server, serve
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
+from tests.pipeline.server import Answer, Server
 
 
 def winnow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -6,7 +6,6 @@ import errno
 import json
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +30,8 @@ from tests.pipeline.downloading import (
     samples,
     web,
 )
-from tests.pipeline.server import Answer, Server, serve
+from tests.pipeline.server import Answer, Server
 from tests.pipeline.trees import tree
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
-
-
-@pytest.fixture
-def pool(tmp_path: Path) -> Path:
-    return tmp_path / "pool"
-
 
 # Ends ---------------------------------------------------------------------------------------------------------------------
 

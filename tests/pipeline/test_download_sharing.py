@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,20 +27,8 @@ from tests.pipeline.downloading import (
     until,
     web,
 )
-from tests.pipeline.server import Answer, Server, serve
+from tests.pipeline.server import Answer, Server
 from tests.pipeline.trees import tree
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
-
-
-@pytest.fixture
-def pool(tmp_path: Path) -> Path:
-    return tmp_path / "pool"
-
 
 # One run a folder ---------------------------------------------------------------------------------------------------------
 

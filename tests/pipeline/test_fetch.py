@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,15 +14,9 @@ pytest.importorskip("urllib3")
 from pipeline.download.fetching.fetch import Fetched, Fetcher, FetchFailed, Policy
 from pools.errors import InputError
 from pools.schema import Reason
-from tests.pipeline.server import Answer, Server, never_connecting, serve
+from tests.pipeline.server import Answer, Server, never_connecting
 
 OPEN = Policy(allow_private=True, deadline=5, retry_wait=0.05)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
 
 
 def fetch(url: str, policy: Policy = OPEN) -> Fetched | FetchFailed:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -24,17 +24,11 @@ from pipeline.download.fetching.encoding import BadEncoding, unpack
 from pipeline.download.fetching.fetch import Fetched, Fetcher, FetchFailed, Policy
 from pipeline.download.fetching.http1 import BadAnswer, Connection, TooLong
 from pools.schema import Reason
-from tests.pipeline.server import Answer, Server, serve
+from tests.pipeline.server import Answer, Server
 
 OPEN = Policy(allow_private=True, deadline=5, retry_wait=0.02, retries=0)
 PICTURE = bytes(range(256)) * 300
 ORIGIN = ("http", "h.example", 80)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
 
 
 def fetch_raw(server: Server, raw: bytes, policy: Policy = OPEN) -> Fetched | FetchFailed:

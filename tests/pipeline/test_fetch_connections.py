@@ -7,7 +7,6 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +21,6 @@ from pools.schema import Reason
 from tests.pipeline.server import Answer, Server, serve
 
 OPEN = Policy(allow_private=True, deadline=5, retry_wait=0.05)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
 
 
 def reason(url: str, policy: Policy = OPEN) -> Reason:

@@ -6,7 +6,6 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -20,15 +19,9 @@ from pipeline.download.fetching.clock import Clock
 from pipeline.download.fetching.fetch import Fetched, Fetcher, FetchFailed, Policy
 from pipeline.download.fetching.turns import Turns
 from pools.schema import Reason
-from tests.pipeline.server import Answer, Server, never_connecting, serve
+from tests.pipeline.server import Answer, Server, never_connecting
 
 OPEN = Policy(allow_private=True, deadline=5, retry_wait=0.05)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
 
 
 def fetch_all(fetcher: Fetcher, urls: list[str], threads: int) -> tuple[list[Fetched | FetchFailed], float]:

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -19,17 +19,11 @@ from pipeline.download.fetching import resolve
 from pipeline.download.fetching.fetch import Fetched, Fetcher, FetchFailed, Policy
 from pipeline.download.fetching.resolve import RememberedError, Resolver
 from pools.schema import Reason
-from tests.pipeline.server import Answer, Server, never_connecting, serve
+from tests.pipeline.server import Answer, Server, never_connecting
 
 OPEN = Policy(allow_private=True, deadline=5, retry_wait=0.05)
 HERE = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
 Dns = Callable[[Callable[[str], None]], Counter[str]]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
 
 
 @pytest.fixture

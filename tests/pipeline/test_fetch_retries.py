@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -17,15 +16,9 @@ pytest.importorskip("urllib3")
 from pipeline.download.fetching.fetch import Fetched, Fetcher, FetchFailed, Policy
 from pipeline.download.fetching.waits import before_retry, retry_after
 from pools.schema import Reason
-from tests.pipeline.server import Answer, Server, serve
+from tests.pipeline.server import Answer, Server
 
 OPEN = Policy(allow_private=True, deadline=5, retry_wait=0.05)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
 
 
 def took(url: str, policy: Policy) -> tuple[Fetched | FetchFailed, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -21,12 +20,6 @@ from tests.pipeline.server import Answer, Server, serve
 
 OBEY = Policy(allow_private=True, deadline=2, retry_wait=0.02, agent="OurBot", robots=True)
 FORBIDDEN = FetchFailed(Reason.ROBOTS_DISALLOW, "robots.txt forbids it to OurBot")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
 
 
 def outcome(server: Server, *answers: Answer, policy: Policy = OBEY, path: str = "/p/a.jpg") -> Fetched | FetchFailed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,7 @@ from pipeline.download.fetching.addresses import is_public
 from pipeline.download.fetching.fetch import Fetched, Fetcher, FetchFailed, Policy
 from pools.errors import InputError
 from pools.schema import Reason
-from tests.pipeline.server import Answer, Server, serve
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serve() as s:
-        yield s
+from tests.pipeline.server import Answer, Server
 
 
 def reason(url: str, policy: Policy) -> Reason:
