@@ -23,6 +23,7 @@ from pools.uids.streams import BLOCK, Stored
 from pools.uids.words import UID, Uids, records_of
 
 NPY_MAGIC = b"\x93NUMPY"
+_LEAST_RUN = 1 << 18
 Kind = Literal["keep", "remove"]
 
 
@@ -50,12 +51,17 @@ def write_part(path: str, chunks: list[Uids]) -> None:
 
 
 def merge_parts(
-    parts: list[str], path: str, *, kind: Kind = "keep", recipe: str | None = None, rows_in_memory: int = RUN
+    parts: list[str], path: str, *, kind: Kind = "keep", recipe: str | None = None, rows_in_memory: int | None = None
 ) -> None:
-    """Merges parts into one sorted list, sorting about `rows_in_memory` uids at a time, and writes its sidecar."""
+    """Merges parts into one sorted list, sorting about `rows_in_memory` uids at a time, and writes its sidecar.
+
+    By default a 256th of them, but at least 2¹⁸ (4 MB) and at most 2²¹.
+    """
     with scratch_beside(path, "runs") as scratch:
-        blocks = (block for part in parts for block in stored(part).blocks(min(rows_in_memory, RUN)))
-        write_stream(path, sorted_pieces(blocks, scratch, rows_in_memory), kind=kind, recipe=recipe)
+        lists = [stored(part) for part in parts]
+        run = rows_in_memory or min(RUN, max(_LEAST_RUN, sum(one.rows for one in lists) >> 8))
+        blocks = (block for one in lists for block in one.blocks(min(run, BLOCK)))
+        write_stream(path, sorted_pieces(blocks, scratch, run), kind=kind, recipe=recipe)
 
 
 def intervals(sorted_lists: Sequence[Uids], rows: int = ROWS_IN_MEMORY) -> Iterator[list[slice]]:

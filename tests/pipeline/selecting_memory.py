@@ -49,10 +49,12 @@ def top(fraction: str, batches: str, rows: str) -> None:
 
 
 def tree(*command: str) -> None:
-    most = 0
+    """What is seen once alone does not count: a process about to start another program is counted twice for that moment."""
+    most = before = 0
     with subprocess.Popen(command) as process:
         while process.poll() is None:
-            most = max(most, sum(_held(pid) for pid in _family(process.pid)))
+            now = sum(_held(pid) for pid in _family(process.pid))
+            most, before = max(most, min(before, now)), now
             time.sleep(0.02)
     if process.returncode:
         raise SystemExit(process.returncode)
