@@ -300,8 +300,11 @@ def test_an_interrupted_fetch_goes_on(known: Registry, weights: Path, tmp_path: 
         return pieces if fast.is_set() else _dripping(pieces)
 
     def _dripping(pieces: Any) -> Iterator[bytes]:
-        for i, piece in enumerate(pieces):
-            time.sleep(0.002 * i)  # ever slower
+        sent = 0
+        for piece in pieces:
+            if sent > HALF:
+                fast.wait(30)  # no more before it was interrupted, however late that is
+            sent += len(piece)
             yield piece
 
     server = make_server("127.0.0.1", 0, application, threaded=True)
