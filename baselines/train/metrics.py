@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +17,7 @@ from pools.errors import InputError
 from pools.outputs import TrainingRun
 
 TIMING = ("samples_per_s", "data_wait")  # what differs between two runs of one configuration
+_EVENTS = re.compile(r"events\.out\.tfevents\.([0-9]{10})\.")
 WINDOW = 20  # steps that the progress line speaks of
 
 
@@ -97,6 +100,10 @@ def _tensorboard(output: str, step: int) -> Any:
         return None
     from torch.utils.tensorboard import SummaryWriter
 
+    # Files of events are read in the order of their names, which begin with the second that they were made in.
+    names = (_EVENTS.match(file.name) for file in Path(TrainingRun(output).tensorboard).glob("*"))
+    latest = max((int(name[1]) for name in names if name), default=0)
+    time.sleep(min(1.0, max(0.0, latest + 1 - time.time())))
     return SummaryWriter(TrainingRun(output).tensorboard, purge_step=step + 1 if step else None)
 
 

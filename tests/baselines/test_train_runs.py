@@ -193,6 +193,22 @@ def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(
         assert_shown_once(run)
 
 
+def test_figures_of_a_run_that_goes_on_within_a_second_follow_those_before(tmp_path: Path) -> None:
+    """Names of TensorBoard's files say the second, then the host and the process: these hosts would turn the order round."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board, known = tmp_path / "tensorboard", set[Path]()
+    for step, host in ((0, "~"), (2, "a")):
+        journal = Journal(str(tmp_path), step, config={}, run="r")
+        for s in range(step + 1, step + 4):
+            journal.write({"step": s, "loss": 10 * step + s})
+        journal.close()
+        (made,) = set(board.iterdir()) - known
+        known.add(made.rename(board / f"{made.name[: len('events.out.tfevents.0000000000')]}.{host}"))
+    shown = EventAccumulator(str(board)).Reload().Scalars("train/loss")
+    assert [(e.step, e.value) for e in shown] == [(1, 1), (2, 2), (3, 23), (4, 24), (5, 25)]
+
+
 def test_a_folder_of_another_configuration_is_refused_or_replaced(forty: str, straight: Path, tmp_path: Path) -> None:
     killed(forty, tmp_path / "run", lambda: _after_line(4))
     for other, said in (
