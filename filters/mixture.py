@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from filters import homes
 from filters.registry import Registry
 from pools.errors import InputError
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)

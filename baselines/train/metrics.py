@@ -104,7 +104,7 @@ def _tensorboard(output: str, step: int) -> Any:
     names = (_EVENTS.match(file.name) for file in Path(TrainingRun(output).tensorboard).glob("*"))
     latest = max((int(name[1]) for name in names if name), default=0)
     time.sleep(min(1.0, max(0.0, latest + 1 - time.time())))
-    return SummaryWriter(TrainingRun(output).tensorboard, purge_step=step + 1 if step else None)
+    return SummaryWriter(TrainingRun(output).tensorboard, purge_step=step + 1)
 
 
 def require_wandb() -> Any:
